@@ -1,0 +1,1 @@
+"""Server nodes: who they are, are they alive, what do they carry."""

@@ -1,0 +1,1 @@
+"""Credentials: what exists, who may use it, how it is renewed."""

@@ -1,0 +1,39 @@
+"""The `tunnelmesh` script and `manage.py`: Django's command line with hyphens allowed and `--config` heard early."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from django.core.management import execute_from_command_line
+
+CONFIG_VARIABLE = "TUNNELMESH_CONFIG"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command. Settings default to production, so that nothing insecure starts by being forgotten.
+
+    `init-node-id` and `init_node_id` are one command (T5). `--config PATH` also becomes TUNNELMESH_CONFIG, because the
+    database address is in that file and Django reads its settings before a command sees its own arguments.
+    """
+    program, *arguments = sys.argv if argv is None else argv
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tunnelmesh.settings.production")
+    config = _config_option(arguments)
+    if config:
+        os.environ[CONFIG_VARIABLE] = config
+    if arguments:
+        arguments[0] = arguments[0].replace("-", "_") if not arguments[0].startswith("-") else arguments[0]
+    execute_from_command_line([program, *arguments])
+    return 0
+
+
+def _config_option(arguments: Sequence[str]) -> str | None:
+    """The value of the last `--config PATH` or `--config=PATH`; what follows a bare `--` is not ours."""
+    found = None
+    for position, argument in enumerate(arguments):
+        if argument == "--":
+            break
+        if argument.startswith("--config="):
+            found = argument.removeprefix("--config=")
+        elif argument == "--config" and position + 1 < len(arguments):
+            found = arguments[position + 1]
+    return found

@@ -1,0 +1,1 @@
+"""Databases: from the address in the configuration to what Django needs."""

@@ -1,0 +1,1 @@
+"""Django settings: what is common in `base`; what differs in `dev`, `test` and `production`."""

@@ -1,0 +1,11 @@
+"""For work on a checkout: debug pages, and a database beside the code unless a server.yaml names another."""
+
+from tunnelmesh.db.url import sqlite_settings
+
+from .base import *
+
+DEBUG = True
+SECRET_KEY = "development-only-and-published-so-never-a-secret"
+ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
+
+DATABASES = {"default": sqlite_settings(str(BASE_DIR / ".dev" / "db.sqlite3"))}
