@@ -1,0 +1,70 @@
+"""The HTTP CONNECT head with which each stream begins (RFC 9110, section 9.3.6), and its answer.
+
+The authority is the target, `host:port`, as the agent will dial it. Between nodes `TunnelMesh-Agent` names the agent.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from relay.protocol.errors import BadHead
+from relay.protocol.heads import build, parse_request
+
+OK: Final = b"HTTP/1.1 200 OK\r\n\r\n"
+"""The answer when the target has been reached; bytes of the target follow at once."""
+
+_AUTHORITY: Final = re.compile(
+    r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9A-Za-z](?:[0-9A-Za-z._-]{0,251}[0-9A-Za-z_])?)):([1-9][0-9]{0,4})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectRequest:
+    """Where a stream wants to go."""
+
+    host: str
+    """A host name or a literal address, without brackets."""
+    port: int
+    agent: str | None = None
+    """The agent that shall dial; only between nodes."""
+    traceparent: str | None = None
+    """W3C Trace Context, passed on as it came."""
+
+    @property
+    def authority(self) -> str:
+        """`host:port`, an IPv6 address in brackets."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def encode(self) -> bytes:
+        """The request head."""
+        fields = [("Host", self.authority)]
+        if self.agent is not None:
+            fields.append(("TunnelMesh-Agent", self.agent))
+        if self.traceparent is not None:
+            fields.append(("Traceparent", self.traceparent))
+        return build(f"CONNECT {self.authority} HTTP/1.1", fields)
+
+
+def decode_request(head: bytes | bytearray) -> ConnectRequest:
+    """Parse and judge a CONNECT head. Raises BadHead; a body is not announced, and Host equals the authority (RFC 9112,
+    section 3.2.3)."""
+    request = parse_request(head)
+    fields = request.fields
+    if request.method != "CONNECT":
+        raise BadHead(f"method {request.method}, expected CONNECT")
+    if fields.all("content-length") or fields.all("transfer-encoding"):
+        raise BadHead("a CONNECT request has no body")
+    host, port = split_authority(request.target)
+    if fields.single("host").lower() != request.target.lower():
+        raise BadHead("Host differs from the target")
+    return ConnectRequest(host, port, fields.optional("tunnelmesh-agent"), fields.optional("traceparent"))
+
+
+def split_authority(text: str) -> tuple[str, int]:
+    """`host:port` taken apart, brackets removed. Raises BadHead."""
+    match = _AUTHORITY.fullmatch(text)
+    if match is None or int(match[3]) > 65535:
+        raise BadHead("the target is not host:port")
+    return match[1] or match[2], int(match[3])

@@ -1,0 +1,65 @@
+"""Every bound of the wire protocol, each with its reason. Times are seconds, sizes are bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+HEADER_SIZE = 12
+"""yamux specification, "Framing": version, type, flags, stream id, length."""
+
+INITIAL_WINDOW = 256 * 1024
+"""yamux specification, "Flow Control": every stream starts with this credit, and a peer cannot be told otherwise."""
+
+MAX_FRAME = 256 * 1024
+"""Largest frame we send, header included: sixteen full TLS records (performance.md, section 5)."""
+
+TLS_RECORD = 16 * 1024
+"""Largest plaintext of a TLS record (RFC 8446, section 5.1)."""
+
+MAX_STREAM_ID = 0xFFFF_FFFF
+MAX_WINDOW = 0xFFFF_FFFF
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one session may cost us. A peer that goes beyond is refused or closed, never queued without bound."""
+
+    max_streams: int = 1024
+    """Streams open at once that the peer has opened; one more is refused with RST."""
+    backlog: int = 256
+    """Inbound streams that nobody has answered yet (libp2p/specs#547): one more is refused with RST."""
+    max_window: int = 1024 * 1024
+    """Above 1 MiB bulk gains under 15 % and latency under load pays in proportion (performance.md, section 4)."""
+    growth_budget: int = 16 * 1024 * 1024
+    """Credit above the initial windows that all streams of a session may hold together."""
+    growth_interval: float = 0.010
+    """A half window used up within this time, or within four round trips, doubles the window: a saturated host answers
+    pings late, so the round trip alone would keep windows small on fast local links."""
+    control_bytes: int = 64 * 1024
+    """Control frames waiting because the peer does not read (Envoy 1.11.1: the control queue has a limit of its own)."""
+    resets: int = 200
+    """Streams that the peer opened and reset unanswered, in `flood_period` (CVE-2023-44487, rapid reset)."""
+    pings: int = 1000
+    """Pings in `flood_period`; an honest peer sends one every `keepalive`."""
+    flood_period: float = 10.0
+    keepalive: float = 20.0
+    """A ping this often: load balancers cut idle links at 60 s."""
+    keepalive_answer: float = 15.0
+    """Silence for so long after a ping means that the peer is dead (promise P7: 20 + 15 s)."""
+
+
+@dataclass(slots=True)
+class Budget:
+    """How often a peer may do something in a period: a fixed window, so that it costs two numbers."""
+
+    limit: int
+    period: float
+    spent: int = 0
+    since: float = field(default=float("-inf"))
+
+    def spend(self, now: float) -> bool:
+        """Count one act at `now`; False when the budget of the current period is used up."""
+        if now - self.since >= self.period:
+            self.since, self.spent = now, 0
+        self.spent += 1
+        return self.spent <= self.limit
