@@ -1,0 +1,22 @@
+"""Model fields that behave the same on every database (design.md section 4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import models
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+
+class AsciiField(models.CharField):  # type: ignore[type-arg]  # generic for the type checker alone
+    """Ids, digests and other machine text: compared byte for byte, one byte a character in an index.
+
+    MySQL's default collation finds `SERVER-A` and `server-a ` equal to `server-a`; `ascii_bin` does not. SQLite already
+    compares bytes.
+    """
+
+    def db_parameters(self, connection: BaseDatabaseWrapper) -> dict[str, Any]:
+        parameters = dict(super().db_parameters(connection))
+        if connection.vendor == "mysql":
+            parameters["collation"] = "ascii_bin"
+        return parameters
