@@ -1,0 +1,171 @@
+"""A running mesh of real processes on 127.0.0.1, made from a shape."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from relay.demo.certificates import Certificates, ensure_certificates
+from relay.demo.commands import ROOT, CommandLine, commands, database_command
+from relay.demo.config import write_configs
+from relay.demo.folder import Folder
+from relay.demo.layout import Layout
+from relay.demo.ports import LOOPBACK
+from relay.demo.process import Process
+from relay.demo.seed import Seed
+from relay.demo.shape import Shape
+from relay.demo.wait import gauge, http_status, is_listening, wait_until
+from tunnelmesh.common.clock import SystemClock
+
+READY_SECONDS = 30.0
+STOP_SECONDS = 10.0
+AGENT_SESSIONS = "tunnelmesh_agent_sessions"
+
+
+class Topology:
+    """A mesh in the state folder ``state``; as a context manager: started and ready inside, nothing left after."""
+
+    certificates: Certificates
+
+    def __init__(
+        self,
+        state: Path,
+        shape: Shape,
+        *,
+        env: Mapping[str, str] | None = None,
+        watch: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Take the folder over (see `Folder` for what it raises).
+
+        ``env`` is added to every process's environment. ``watch`` is called between steps and during every wait: what
+        it raises ends them.
+        """
+        self.shape = shape
+        self.folder = Folder(state)
+        self.layout = Layout.choose(shape)
+        self._watch = watch
+        self._env = {name: value for name, value in os.environ.items() if not name.startswith("TUNNELMESH_")}
+        self._env |= {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **(env or {})}
+
+        self.processes = {
+            name: self._process(name, command)
+            for name, command in commands(shape, self.layout, folder=self.folder.path).items()
+        }
+
+    def __enter__(self) -> Self:
+        try:
+            self.bring_up()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def entries(self) -> dict[str, tuple[str, int]]:
+        """Host and port of each entry, by name."""
+        return {name: (LOOPBACK, port) for name, port in self.layout.entries.items()}
+
+    @property
+    def pids(self) -> dict[str, int | None]:
+        """The process id of each process by name; None for one that does not run."""
+        return {name: process.pid if process.running else None for name, process in self.processes.items()}
+
+    def process(self, name: str) -> Process:
+        """The process of a node or an agent (by its id), ``service`` or ``console``."""
+        return self.processes[name]
+
+    def bring_up(self, progress: Callable[[str], None] = lambda _: None) -> None:
+        """Do everything up to a mesh that is ready; ``progress`` is told each step that is done.
+
+        Raises `ProcessDied` or `NotInTime` with the tail of a log; what was started then still runs: see `close`.
+        """
+        self.certificates = ensure_certificates(self.folder.path / "pki", self.shape.nodes)
+        progress("certificates")
+        write_configs(self.shape, self.layout, folder=self.folder, pins=self.certificates.pins)
+        progress("configuration")
+        self._fill_database()
+        progress("database")
+        for process in self.processes.values():
+            process.start()
+        progress("processes")
+        self.wait_ready()
+        progress("ready")
+
+    def wait_ready(self, seconds: float = READY_SECONDS) -> None:
+        """Return once every process serves and every agent is connected to all its nodes (again)."""
+        for what, holds in self._conditions():
+            wait_until(holds, seconds=seconds, what=what, watch=self.check_alive)
+
+    def check_alive(self) -> None:
+        """Raise `ProcessDied` if a process has ended."""
+        for process in self.processes.values():
+            process.check()
+        self._watch()
+
+    def _process(self, name: str, command: CommandLine) -> Process:
+        log = self.folder.path / "logs" / f"{name}.log"
+        return Process(name, command.words, log=log, env=self._env | command.env, keep_open=self.folder.lock_fd)
+
+    def _fill_database(self) -> None:
+        """Let a child with Django migrate the database and write the rows of this shape."""
+        Seed.of(self.shape, self.layout).write(self.folder)
+        child = self._process("database", database_command(self.shape, folder=self.folder.path))
+        child.start()
+        try:
+            wait_until(
+                lambda: not child.running, seconds=READY_SECONDS, what="the database is ready", watch=self._watch
+            )
+        finally:
+            child.stop(0)
+        if child.wait(0) != 0:
+            raise child.died()
+
+    def _conditions(self) -> Iterator[tuple[str, Callable[[], bool]]]:
+        """Everything that a ready mesh fulfils."""
+        if self.shape.has_service:
+            yield "the service listens", partial(is_listening, self.layout.service)
+        for node, ports in self.layout.nodes.items():
+            yield f"{node} is ready", partial(_is_ready, ports.admin)
+            agents = sum(node in agent.nodes for agent in self.shape.agents)
+            yield f"{node} has {agents} agents", partial(_has_agents, ports.admin, agents)
+        if self.shape.console:
+            yield "the console listens", partial(is_listening, self.layout.console)
+
+    def stop(self) -> list[str]:
+        """End every process; returns the names of those that had to be killed."""
+        for process in self.processes.values():
+            process.terminate()
+        clock = SystemClock()
+        deadline = clock.monotonic() + STOP_SECONDS
+        return [p.name for p in self.processes.values() if not p.stop(max(0.0, deadline - clock.monotonic()))]
+
+    def kill(self) -> None:
+        """End every process at once."""
+        for process in self.processes.values():
+            process.stop(0)
+
+    def close(self) -> None:
+        """Stop, and give the folder back."""
+        try:
+            self.stop()
+        finally:
+            self.kill()
+            self.folder.close()
+
+
+def _is_ready(admin: int) -> bool:
+    return http_status(admin, "/health/ready") == HTTPStatus.OK
+
+
+def _has_agents(admin: int, count: int) -> bool:
+    return gauge(admin, AGENT_SESSIONS) == count
