@@ -1,8 +1,15 @@
-"""What every environment has in common. Nothing here is secret and nothing here is read from a file."""
+"""What every environment has in common, and the way from server.yaml to Django's DATABASES."""
 
+import os
 from pathlib import Path
+from typing import Any
 
 from django.utils.translation import gettext_lazy as _
+
+from tunnelmesh.common.errors import DomainError, NotFound
+from tunnelmesh.conf.load import Loaded, load_server_config
+from tunnelmesh.conf.schema import ServerConfig
+from tunnelmesh.db.url import database_settings
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 
@@ -70,3 +77,28 @@ TIME_ZONE = "UTC"
 
 STATIC_URL = "/static/"
 STATIC_ROOT = BASE_DIR / "staticfiles"
+
+
+# Set when server.yaml cannot be used; `relay.checks` reports it.
+CONFIGURATION_ERROR: DomainError | None = None
+
+
+def configured_databases() -> tuple[dict[str, Any], DomainError | None]:
+    """DATABASES as server.yaml or the environment name it, or no database and the reason.
+
+    A bad file must not end Django's start: `check_config` is to explain it, and `run_agent` has a file of its own.
+    """
+    try:
+        return {"default": database_settings(_server_config().value.database.url)}, None
+    except DomainError as error:
+        return {}, error
+
+
+def _server_config() -> Loaded[ServerConfig]:
+    named = os.environ.get("TUNNELMESH_CONFIG")
+    try:
+        return load_server_config(Path(named or "/etc/tunnelmesh/server.yaml"))
+    except NotFound:
+        if named:
+            raise
+        return load_server_config(None)

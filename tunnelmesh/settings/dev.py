@@ -1,4 +1,6 @@
-"""For work on a checkout: debug pages, and a database beside the code unless a server.yaml names another."""
+"""For work on a checkout: debug pages, and a database beside the code unless TUNNELMESH_CONFIG names a server.yaml."""
+
+import os
 
 from tunnelmesh.db.url import sqlite_settings
 
@@ -8,4 +10,7 @@ DEBUG = True
 SECRET_KEY = "development-only-and-published-so-never-a-secret"
 ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
 
-DATABASES = {"default": sqlite_settings(str(BASE_DIR / ".dev" / "db.sqlite3"))}
+if os.environ.get("TUNNELMESH_CONFIG"):
+    DATABASES, CONFIGURATION_ERROR = configured_databases()
+else:
+    DATABASES = {"default": sqlite_settings(str(BASE_DIR / ".dev" / "db.sqlite3"))}

@@ -17,11 +17,14 @@ def _secret_key() -> str:
 
 DEBUG = False
 SECRET_KEY = _secret_key()
+DATABASES, CONFIGURATION_ERROR = configured_databases()
+
 ALLOWED_HOSTS = [host for host in os.environ.get("TUNNELMESH_ALLOWED_HOSTS", "").split(",") if host]
 
 SECURE_SSL_REDIRECT = True
 SECURE_HSTS_SECONDS = 365 * 24 * 3600
-SECURE_HSTS_INCLUDE_SUBDOMAINS = False  # other hosts of the domain are not ours to decide about
+# Neither including subdomains nor preloading: the other hosts of the domain are not ours to decide about.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
@@ -35,4 +38,17 @@ X_FRAME_OPTIONS = "DENY"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+}
+
+# The daemons' commands set up their own logging from the configuration; this is what the web process and the rest use.
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "filters": {"redact": {"()": "tunnelmesh.common.secrets.RedactingFilter"}},
+    "formatters": {"json": {"()": "tunnelmesh.common.logging.JsonFormatter"}},
+    "handlers": {
+        "stderr": {"class": "logging.StreamHandler", "filters": ["redact"], "formatter": "json"},
+    },
+    "root": {"handlers": ["stderr"], "level": "INFO"},
+    "loggers": {"django": {"handlers": [], "level": "INFO", "propagate": True}},
 }
