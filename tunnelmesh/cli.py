@@ -17,7 +17,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     program, *arguments = sys.argv if argv is None else argv
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tunnelmesh.settings.production")
-    config = _config_option(arguments)
+    config = config_option(arguments)
     if config:
         os.environ[CONFIG_VARIABLE] = config
     if arguments:
@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _config_option(arguments: Sequence[str]) -> str | None:
+def config_option(arguments: Sequence[str]) -> str | None:
     """The value of the last `--config PATH` or `--config=PATH`; what follows a bare `--` is not ours."""
     found = None
     for position, argument in enumerate(arguments):
