@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from django.core.management import execute_from_command_line
 
-CONFIG_VARIABLE = "TUNNELMESH_CONFIG"
+from tunnelmesh.conf.options import VARIABLE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -19,7 +19,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tunnelmesh.settings.production")
     config = config_option(arguments)
     if config:
-        os.environ[CONFIG_VARIABLE] = config
+        os.environ[VARIABLE] = config
     if arguments:
         arguments[0] = arguments[0].replace("-", "_") if not arguments[0].startswith("-") else arguments[0]
     execute_from_command_line([program, *arguments])

@@ -8,6 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from tunnelmesh.common.errors import DomainError, NotFound
 from tunnelmesh.conf.load import Loaded, load_server_config
+from tunnelmesh.conf.options import SERVER_FILE, VARIABLE
 from tunnelmesh.conf.schema import ServerConfig
 from tunnelmesh.db.url import database_settings
 
@@ -95,9 +96,9 @@ def configured_databases() -> tuple[dict[str, Any], DomainError | None]:
 
 
 def _server_config() -> Loaded[ServerConfig]:
-    named = os.environ.get("TUNNELMESH_CONFIG")
+    named = os.environ.get(VARIABLE)
     try:
-        return load_server_config(Path(named or "/etc/tunnelmesh/server.yaml"))
+        return load_server_config(Path(named or SERVER_FILE))
     except NotFound:
         if named:
             raise

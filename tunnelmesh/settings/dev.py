@@ -10,7 +10,7 @@ DEBUG = True
 SECRET_KEY = "development-only-and-published-so-never-a-secret"
 ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
 
-if os.environ.get("TUNNELMESH_CONFIG"):
+if os.environ.get(VARIABLE):
     DATABASES, CONFIGURATION_ERROR = configured_databases()
 else:
     DATABASES = {"default": sqlite_settings(str(BASE_DIR / ".dev" / "db.sqlite3"))}
