@@ -1,6 +1,6 @@
 """The certificate zoo (faults.md, row R9): what a caller may present at `/relay` when it claims to be `server-a`.
 
-Made anew for every run. TLS_ENDS: OpenSSL refuses it. Otherwise the code of the admission checks (design.md, section 3),
+Made anew for every run. TLS_ENDS: OpenSSL refuses it. Otherwise the code of the admission checks (design section 3),
 or ADMITTED. `as_acceptor`: whether a dialling node that means `server-a` may accept it from the other side.
 """
 
