@@ -103,6 +103,9 @@ class Session:
 
     def _frame(self, version: int, kind: int, flags: int, stream_id: int, length: int, now: float) -> Iterator[Event]:
         frames.check(version, kind, flags, stream_id)
+        # Judged here and not where a frame is queued: our own acts never fail for what the peer does.
+        if self._control_waiting > self.limits.control_bytes:
+            raise FloodError(f"{self._control_waiting} bytes of control frames wait for a peer that does not read")
         if kind == PING:
             self._ping(flags, length, now)
         elif kind == GO_AWAY:
@@ -296,6 +299,14 @@ class Session:
         self.goaway_sent = True
         self._control(GO_AWAY, 0, 0, code)
 
+    def end(self) -> list[Stream]:
+        """The connection has ended: every stream is closed, nothing more can be sent. The streams that were open."""
+        ended = list(self.streams.values())
+        self.goaway_sent = True
+        for stream in ended:
+            self._move(stream, Act.RESET)
+        return ended
+
     def take_outbox(self) -> bytearray:
         """What is to be written now; the outbox is empty afterwards."""
         taken, self.outbox = self.outbox, bytearray()
@@ -327,8 +338,6 @@ class Session:
 
     def _control(self, kind: int, flags: int, stream_id: int, length: int) -> None:
         self._control_waiting += HEADER_SIZE
-        if self._control_waiting > self.limits.control_bytes:
-            raise FloodError(f"{self._control_waiting} bytes of control frames wait for a peer that does not read")
         self.outbox += frames.pack(kind, flags, stream_id, length)
 
     def _move(self, stream: Stream, act: int) -> None:
