@@ -2,8 +2,8 @@
 
 from django.db import migrations, models
 
-import tunnelmesh.common.fields
 from tunnelmesh.audit.schema_version import records_version
+from tunnelmesh.common.fields import AsciiField
 
 
 class Migration(migrations.Migration):
@@ -16,18 +16,24 @@ class Migration(migrations.Migration):
             name="ServiceToken",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("type", tunnelmesh.common.fields.AsciiField(max_length=31)),
-                ("name", models.CharField(max_length=191)),
-                ("prefix", tunnelmesh.common.fields.AsciiField(max_length=15)),
-                ("digest", tunnelmesh.common.fields.AsciiField(max_length=64, unique=True)),
-                ("node_id", tunnelmesh.common.fields.AsciiField(max_length=63, null=True)),
-                ("expires_at", models.DateTimeField(null=True)),
-                ("revoked_at", models.DateTimeField(null=True)),
-                ("last_used_at", models.DateTimeField(null=True)),
-                ("created_at", models.DateTimeField()),
-                ("updated_at", models.DateTimeField()),
+                ("type", AsciiField(max_length=31, verbose_name="type")),
+                ("name", models.CharField(max_length=191, verbose_name="name")),
+                ("prefix", AsciiField(max_length=15, verbose_name="hint")),
+                ("digest", AsciiField(max_length=64, unique=True)),
+                ("legacy_node_id", AsciiField(db_column="node_id", editable=False, max_length=63, null=True)),
+                ("expires_at", models.DateTimeField(null=True, verbose_name="expires at")),
+                ("revoked_at", models.DateTimeField(null=True, verbose_name="revoked at")),
+                ("last_used_at", models.DateTimeField(null=True, verbose_name="last used at")),
+                ("created_at", models.DateTimeField(verbose_name="created at")),
+                ("updated_at", models.DateTimeField(verbose_name="updated at")),
             ],
-            options={"db_table": "service_tokens"},
+            options={
+                "db_table": "service_tokens",
+                "verbose_name": "service token",
+                "verbose_name_plural": "service tokens",
+                "abstract": False,
+                "base_manager_name": "objects",
+            },
         ),
         records_version(7),
     ]

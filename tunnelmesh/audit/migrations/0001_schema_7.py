@@ -2,7 +2,7 @@
 
 from django.db import migrations, models
 
-import tunnelmesh.common.fields
+from tunnelmesh.common.fields import AsciiField
 
 
 class Migration(migrations.Migration):
@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="SchemaMeta",
             fields=[
-                ("name", tunnelmesh.common.fields.AsciiField(max_length=63, primary_key=True, serialize=False)),
+                ("name", AsciiField(max_length=63, primary_key=True, serialize=False)),
                 ("value", models.CharField(max_length=191)),
                 ("updated_at", models.DateTimeField()),
             ],
@@ -24,12 +24,17 @@ class Migration(migrations.Migration):
             name="AuditEvent",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("created_at", models.DateTimeField(db_index=True)),
-                ("actor", models.CharField(max_length=191)),
-                ("action", tunnelmesh.common.fields.AsciiField(max_length=63)),
-                ("target", models.CharField(max_length=191)),
+                ("created_at", models.DateTimeField(db_index=True, verbose_name="created at")),
+                ("actor", models.CharField(max_length=191, verbose_name="actor")),
+                ("action", AsciiField(max_length=63, verbose_name="action")),
+                ("target", models.CharField(max_length=191, verbose_name="target")),
                 ("details", models.TextField()),
             ],
-            options={"db_table": "audit_logs"},
+            options={
+                "db_table": "audit_logs",
+                "base_manager_name": "objects",
+                "verbose_name": "audit event",
+                "verbose_name_plural": "audit events",
+            },
         ),
     ]
