@@ -14,7 +14,7 @@ def records_version(version: int) -> migrations.RunPython:
     """Record `version` once every table of that schema stands; going back records the version before it."""
 
     def write(apps: Apps, number: int) -> None:
-        apps.get_model("audit", "SchemaMeta").objects.update_or_create(
+        apps.get_model("audit.SchemaMeta").objects.update_or_create(
             name=NAME, defaults={"value": str(number), "updated_at": Now()}
         )
 

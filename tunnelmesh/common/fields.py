@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+_Set = TypeVar("_Set")
+_Get = TypeVar("_Get")
 
-class AsciiField(models.CharField):  # type: ignore[type-arg]  # generic for the type checker alone
+if TYPE_CHECKING:
+
+    class _CharField(models.CharField[_Set, _Get]): ...
+
+else:  # at run time Django's fields take no type arguments
+
+    class _CharField(models.CharField, Generic[_Set, _Get]): ...
+
+
+class AsciiField(_CharField[_Set, _Get]):
     """Ids, digests and other machine text: compared byte for byte, one byte a character in an index.
 
     MySQL's default collation finds `SERVER-A` and `server-a ` equal to `server-a`; `ascii_bin` does not. SQLite already

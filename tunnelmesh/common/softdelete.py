@@ -10,10 +10,10 @@ from django.utils.translation import gettext_lazy as _
 
 from tunnelmesh.common.errors import Refused
 
-Row = TypeVar("Row", bound=models.Model, covariant=True)
+Row_co = TypeVar("Row_co", bound=models.Model, covariant=True)
 
 
-class SoftDeleteQuerySet(models.QuerySet[Row], Generic[Row]):
+class SoftDeleteQuerySet(models.QuerySet[Row_co], Generic[Row_co]):
     """A queryset whose `delete` is logical and which cannot remove a row."""
 
     def delete(self) -> tuple[int, dict[str, int]]:
