@@ -2,6 +2,7 @@
 
 import os
 
+from tunnelmesh.conf.options import VARIABLE
 from tunnelmesh.db.url import sqlite_settings
 
 from .base import *
