@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from relay.protocol.errors import BadHead
-from relay.protocol.heads import build, parse_request
+from relay.protocol.heads import build, parse_request, parse_response
 
 OK: Final = b"HTTP/1.1 200 OK\r\n\r\n"
 """The answer when the target has been reached; bytes of the target follow at once."""
@@ -60,6 +60,11 @@ def decode_request(head: bytes | bytearray) -> ConnectRequest:
     if fields.single("host").lower() != request.target.lower():
         raise BadHead("Host differs from the target")
     return ConnectRequest(host, port, fields.optional("tunnelmesh-agent"), fields.optional("traceparent"))
+
+
+def accepts(head: bytes | bytearray) -> bool:
+    """Whether an answer's head opens the stream: any 2xx does (RFC 9110, section 9.3.6). Raises BadHead."""
+    return 200 <= parse_response(head).status < 300
 
 
 def split_authority(text: str) -> tuple[str, int]:

@@ -1,0 +1,168 @@
+"""The beginning of a stream: who reads its CONNECT head or the answer, and holds what comes behind it.
+
+Bytes behind the head belong to whoever takes the stream over; until then they are held, and their credit is not
+returned, so at most one window waits (lessons.md: data that arrives while the target is still being dialled).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from relay.net.channel import Channel, Feeder, Sink
+from relay.protocol import connect, problem
+from relay.protocol.connect import OK, ConnectRequest
+from relay.protocol.errors import BadHead
+from relay.protocol.heads import MAX_HEAD, find_end
+from relay.protocol.limits import HEADER_SIZE
+from relay.protocol.problem import Problem
+
+LOST = Problem(502, "reset", "the stream was reset before the target was reached")
+LATE = Problem(504, "timeout", "no answer within the time for opening a stream")
+
+
+class Holder:
+    """A sink that collects bytes until `hand_over`."""
+
+    __slots__ = ("channel", "finished", "head_read", "held")
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self.held = bytearray()
+        self.head_read = False
+        self.finished = False
+
+    @property
+    def queued(self) -> int:
+        """Bytes that wait here."""
+        return len(self.held)
+
+    def on_data(self, buffer: memoryview, start: int, end: int) -> None:
+        """Collect, until the head is complete and after."""
+        self.held += buffer[start:end]
+        if not self.head_read:
+            self.on_head()
+
+    def on_head(self) -> None:
+        """More of the head has come."""
+
+    def on_finish(self) -> None:
+        """FIN is passed on when the stream is taken over."""
+        self.finished = True
+
+    def on_reset(self) -> None:
+        """The stream is gone before anybody took it over."""
+        self.held.clear()
+
+    def on_tick(self) -> None:
+        """Nothing to watch."""
+
+    def head_ends(self, end: int) -> None:
+        """The head was `held[:end]`; only its credit is returned, what lies behind it stays."""
+        del self.held[:end]
+        self.head_read = True
+        self.channel.consumed(end)
+
+    def hand_over(self, sink: Sink) -> None:
+        """Give `sink` what was held; it returns the credit of what it passes on."""
+        if self.held:
+            sink.on_data(*padded(self.held))
+        if self.finished:
+            sink.on_finish()
+
+
+class HeadReader(Holder):
+    """Reads the CONNECT head of a stream that the peer opened."""
+
+    __slots__ = ("_on_stream",)
+
+    def __init__(self, channel: Channel, on_stream: Callable[[Channel, ConnectRequest], None]) -> None:
+        super().__init__(channel)
+        self._on_stream = on_stream
+
+    def on_head(self) -> None:
+        try:
+            end = find_end(self.held, MAX_HEAD)
+            request = connect.decode_request(self.held[:end]) if end else None
+        except BadHead as error:
+            self.channel.refuse(Problem(400, "bad_request", str(error)))
+            return
+        if request is not None:
+            self.head_ends(end)
+            self._on_stream(self.channel, request)
+
+    def on_finish(self) -> None:
+        super().on_finish()
+        if not self.head_read:
+            self.channel.reset()
+
+
+class AnswerReader(Holder):
+    """Reads the answer to our CONNECT, within a time; `on_answer` is called once."""
+
+    __slots__ = ("_on_answer", "_timer")
+
+    def __init__(self, channel: Channel, on_answer: Callable[[Channel | Problem], None], timeout: float) -> None:
+        super().__init__(channel)
+        self._on_answer = on_answer
+        self._timer = channel.mux.engine.loop.call_later(timeout, self._late)
+
+    def on_head(self) -> None:
+        if self.held.startswith(OK):
+            self._answered(len(OK))
+            return
+        try:
+            self._read_refusal()
+        except BadHead as error:
+            self._refused(Problem(502, "bad_answer", str(error)))
+
+    def _read_refusal(self) -> None:
+        """Any other answer; its body is awaited, so that the reason is not lost."""
+        end = find_end(self.held, MAX_HEAD)
+        if not end:
+            return
+        head, body = self.held[:end], self.held[end:]
+        if connect.accepts(head):
+            self._answered(end)
+        elif self.finished or len(body) >= problem.body_length(head):
+            self._refused(problem.decode(head, body))
+
+    def on_finish(self) -> None:
+        super().on_finish()
+        if not self.head_read:
+            self.on_head()
+            if not self.head_read:
+                self._refused(LOST)
+
+    def on_reset(self) -> None:
+        if not self.head_read:
+            self._refused(LOST)
+
+    def _late(self) -> None:
+        self._refused(LATE)
+        self.channel.mux.engine.settle()
+
+    def _answered(self, end: int) -> None:
+        self.head_ends(end)
+        self._timer.cancel()
+        self._on_answer(self.channel)
+
+    def _refused(self, refusal: Problem) -> None:
+        self.head_read = True
+        self._timer.cancel()
+        self.channel.reset()
+        self._on_answer(refusal)
+
+
+def attach(channel: Channel, sink: Sink, feeder: Feeder) -> None:
+    """Let `sink` and `feeder` take the stream over, with what came behind its head."""
+    before = channel.sink
+    channel.sink, channel.feeder = sink, feeder
+    if isinstance(before, Holder):
+        before.hand_over(sink)
+
+
+def padded(data: bytes | bytearray) -> tuple[memoryview, int, int]:
+    """A buffer with room for a frame header before `data`, and where `data` lies in it."""
+    buffer = bytearray(HEADER_SIZE)
+    buffer += data
+    return memoryview(buffer), HEADER_SIZE, len(buffer)

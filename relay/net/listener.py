@@ -1,0 +1,164 @@
+"""The doors for sessions: accept, TLS handshake and request head, all within one absolute deadline (promise P2).
+
+A refused peer costs one socket and a bounded buffer. Strangers are counted, in all and per address; above the cap the
+one that has been here longest is shed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from relay.net.connection import Connection
+from relay.net.engine import Engine
+from relay.net.tasks import Tasks
+from relay.protocol.errors import BadHead
+from relay.protocol.problem import Problem
+
+log = logging.getLogger(__name__)
+
+BACKLOG: Final = 1024
+ACCEPT_BATCH: Final = 64
+"""Connections taken per wake-up."""
+
+
+class BindError(Exception):
+    """An address that cannot be listened on; the text names it and the cause."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoorLimits:
+    """What strangers may cost (faults.md, section 4)."""
+
+    deadline: float = 10.0
+    """Seconds from accept until TLS and the whole head are there; not extended by bytes (R35)."""
+    strangers: int = 256
+    strangers_per_address: int = 16
+
+
+def bind(host: str, port: int) -> list[socket.socket]:
+    """Listening sockets for every address of `host`. Raises BindError; then none is left open."""
+    sockets: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _, address in socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        ):
+            sock = socket.socket(family, kind, protocol)
+            sockets.append(sock)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            sock.setblocking(False)
+            sock.bind(address)
+            sock.listen(BACKLOG)
+    except OSError as error:
+        for sock in sockets:
+            sock.close()
+        raise BindError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+    return sockets
+
+
+def accept_batch(sock: socket.socket) -> list[tuple[socket.socket, str]]:
+    """The connections that are waiting now, at most ACCEPT_BATCH, each with its peer's address. Out of descriptors is
+    logged, and the rest waits in the kernel."""
+    accepted: list[tuple[socket.socket, str]] = []
+    try:
+        while len(accepted) < ACCEPT_BATCH:
+            peer, address = sock.accept()
+            accepted.append((peer, str(address[0])))
+    except BlockingIOError:
+        pass
+    except OSError as error:
+        log.error("accept failed: %s", error)
+    return accepted
+
+
+class Listener:
+    """One door. `serve` gets the connection and its request head; whoever does not adopt the connection by starting a
+    session on it closes it."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        sockets: list[socket.socket],
+        *,
+        context: Callable[[], ssl.SSLContext],
+        serve: Callable[[Connection, bytes], Awaitable[None]],
+        limits: DoorLimits | None = None,
+    ) -> None:
+        self._engine = engine
+        self._sockets = sockets
+        self._context = context
+        self._serve = serve
+        self._limits = limits or DoorLimits()
+        self._tasks = Tasks()
+        self._strangers: dict[asyncio.Task[None], str] = {}
+        self.shed = 0
+        """Strangers that were cut for newer ones."""
+        for sock in sockets:
+            engine.loop.add_reader(sock.fileno(), self._on_readable, sock)
+
+    async def close(self) -> None:
+        """Stop listening and cut who is still at the door."""
+        for sock in self._sockets:
+            self._engine.loop.remove_reader(sock.fileno())
+            sock.close()
+        self._sockets = []
+        await self._tasks.cancel()
+
+    def _on_readable(self, sock: socket.socket) -> None:
+        for peer, address in accept_batch(sock):
+            self._make_room(address)
+            task = self._tasks.spawn(self._admit(peer, address), name=f"door {address}")
+            self._strangers[task] = address
+            task.add_done_callback(self._known)
+
+    def _known(self, task: asyncio.Task[None]) -> None:
+        self._strangers.pop(task, None)
+
+    def _make_room(self, address: str) -> None:
+        same = [task for task, other in self._strangers.items() if other == address]
+        if len(same) >= self._limits.strangers_per_address:
+            self._shed(same[0])
+        elif len(self._strangers) >= self._limits.strangers:
+            self._shed(next(iter(self._strangers)))
+
+    def _shed(self, task: asyncio.Task[None]) -> None:
+        self.shed += 1
+        del self._strangers[task]
+        task.cancel()
+
+    async def _admit(self, peer: socket.socket, address: str) -> None:
+        try:
+            connection = Connection(self._engine, peer, self._context(), server=True, source=address)
+        except OSError as error:
+            log.debug("%s left before TLS: %s", address, error)
+            peer.close()
+            return
+        try:
+            head = await self._head(connection)
+            if head is not None:
+                await self._serve(connection, head)
+        finally:
+            connection.release()
+
+    async def _head(self, connection: Connection) -> bytes | None:
+        try:
+            async with asyncio.timeout(self._limits.deadline):
+                await connection.handshake()
+                return await connection.read_head()
+        except TimeoutError:
+            log.info("%s: no complete request within %.0f s", connection.source, self._limits.deadline)
+        except BadHead as error:
+            log.info("%s: %s", connection.source, error)
+            connection.close(Problem(400, "bad_request", str(error)).encode())
+        except ssl.SSLError as error:
+            log.info("%s: TLS failed: %s", connection.source, error.reason or error)
+        except (EOFError, OSError) as error:
+            log.debug("%s left: %s", connection.source, error)
+        return None

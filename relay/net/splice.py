@@ -1,0 +1,45 @@
+"""Two streams joined in a node: what one receives the other sends, each direction with the credit of its own hop."""
+
+from __future__ import annotations
+
+from relay.net.channel import Channel
+from relay.net.heads import attach
+
+
+class Splice:
+    """One direction: the sink of `source` and the feeder of `target`. The credit that `source` returns is for what
+    `target` has sent, never for what only waits in its queue."""
+
+    __slots__ = ("source", "target")
+
+    queued = 0
+    """What waits is counted where it waits, at the target."""
+
+    def __init__(self, source: Channel, target: Channel) -> None:
+        self.source = source
+        self.target = target
+
+    def on_data(self, buffer: memoryview, start: int, end: int) -> None:
+        self.source.consumed(self.target.forward(buffer, start, end))
+
+    def on_finish(self) -> None:
+        self.target.finish()
+
+    def on_reset(self) -> None:
+        self.target.reset()
+
+    def on_tick(self) -> None:
+        pass
+
+    def on_sent(self, count: int) -> None:
+        self.source.consumed(count)
+
+    def on_writable(self) -> None:
+        pass
+
+
+def splice(incoming: Channel, outgoing: Channel) -> None:
+    """Join two streams; what `incoming` has held behind its head goes first."""
+    there, back = Splice(incoming, outgoing), Splice(outgoing, incoming)
+    attach(outgoing, back, there)
+    attach(incoming, there, back)
