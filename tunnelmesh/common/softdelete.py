@@ -31,13 +31,16 @@ class SoftDeleteQuerySet(models.QuerySet[Row_co], Generic[Row_co]):
         )
 
 
-class _ActiveManager(models.Manager[Any]):
-    def get_queryset(self) -> models.QuerySet[Any]:
+AllManager = models.Manager.from_queryset(SoftDeleteQuerySet)
+
+
+class ActiveManager(AllManager[Row_co]):
+    def get_queryset(self) -> models.QuerySet[Row_co]:
         return super().get_queryset().filter(deleted_at__isnull=True)
 
 
-class _DeletedManager(models.Manager[Any]):
-    def get_queryset(self) -> models.QuerySet[Any]:
+class DeletedManager(AllManager[Row_co]):
+    def get_queryset(self) -> models.QuerySet[Row_co]:
         return super().get_queryset().filter(deleted_at__isnull=False)
 
 
@@ -46,9 +49,9 @@ class SoftDelete(models.Model):
 
     deleted_at = models.DateTimeField(_("deleted at"), null=True, blank=True, editable=False)
 
-    objects = models.Manager.from_queryset(SoftDeleteQuerySet)()
-    active = _ActiveManager.from_queryset(SoftDeleteQuerySet)()
-    deleted = _DeletedManager.from_queryset(SoftDeleteQuerySet)()
+    objects = AllManager()
+    active = ActiveManager()
+    deleted = DeletedManager()
 
     class Meta:
         abstract = True
