@@ -44,3 +44,8 @@ class ManualClock:
 
     def jump(self, seconds: float) -> None:
         self._now += timedelta(seconds=seconds)
+
+
+def sleep(seconds: float) -> None:
+    """Block this thread: for commands that wait for another process, never in an event loop."""
+    time.sleep(seconds)
