@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from ipaddress import IPv6Address
 from typing import Final
 
 from relay.protocol.errors import BadHead
@@ -18,6 +19,7 @@ OK: Final = b"HTTP/1.1 200 OK\r\n\r\n"
 _AUTHORITY: Final = re.compile(
     r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9A-Za-z](?:[0-9A-Za-z._-]{0,251}[0-9A-Za-z_])?)):([1-9][0-9]{0,4})"
 )
+_TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class ConnectRequest:
     agent: str | None = None
     """The agent that shall dial; only between nodes."""
     traceparent: str | None = None
-    """W3C Trace Context, passed on as it came."""
+    """W3C Trace Context, passed on as it came; one that is not well-formed is dropped."""
 
     @property
     def authority(self) -> str:
@@ -59,7 +61,10 @@ def decode_request(head: bytes | bytearray) -> ConnectRequest:
     host, port = split_authority(request.target)
     if fields.single("host").lower() != request.target.lower():
         raise BadHead("Host differs from the target")
-    return ConnectRequest(host, port, fields.optional("tunnelmesh-agent"), fields.optional("traceparent"))
+    trace = fields.optional("traceparent")
+    if trace is not None and not _TRACEPARENT.fullmatch(trace):
+        trace = None
+    return ConnectRequest(host, port, fields.optional("tunnelmesh-agent"), trace)
 
 
 def accepts(head: bytes | bytearray) -> bool:
@@ -72,4 +77,10 @@ def split_authority(text: str) -> tuple[str, int]:
     match = _AUTHORITY.fullmatch(text)
     if match is None or int(match[3]) > 65535:
         raise BadHead("the target is not host:port")
-    return match[1] or match[2], int(match[3])
+    if match[1] is None:
+        return match[2], int(match[3])
+    try:
+        IPv6Address(match[1])
+    except ValueError:
+        raise BadHead("the target's brackets hold no IPv6 address") from None
+    return match[1], int(match[3])

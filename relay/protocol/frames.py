@@ -7,8 +7,8 @@ from typing import Final
 
 from relay.protocol.errors import RemoteError
 
-HEADER: Final = struct.Struct(">BBHII")
-"""Version, type, flags, stream id, length; all big endian."""
+HEADER: Final = struct.Struct(">III")
+"""Word, stream id, length; big endian. The word is version, type and flags (8, 8, 16 bits): 0 for plain data."""
 
 DATA: Final = 0
 WINDOW_UPDATE: Final = 1
@@ -36,14 +36,17 @@ acknowledge, open and reset, or half-close and reset at once."""
 
 def pack(kind: int, flags: int, stream_id: int, length: int) -> bytes:
     """One header of 12 bytes."""
-    return HEADER.pack(VERSION, kind, flags, stream_id, length)
+    return HEADER.pack(kind << 16 | flags, stream_id, length)
 
 
-def check(version: int, kind: int, flags: int, stream_id: int) -> None:
-    """Raise RemoteError unless the four fields are legal together, whatever the state of the session."""
+def split(word: int, stream_id: int) -> tuple[int, int]:
+    """Type and flags of a header. Raises RemoteError unless they, the version and the stream id are legal together,
+    whatever the state of the session."""
+    version, kind, flags = word >> 24, word >> 16 & 0xFF, word & 0xFFFF
     if version != VERSION:
         raise RemoteError(f"frame version {version}, expected {VERSION}")
     if (kind, flags) not in LEGAL:
         raise RemoteError(f"frame type {kind} with flags {flags:#x}")
     if (stream_id == 0) != (kind >= PING):
         raise RemoteError(f"frame type {kind} on stream {stream_id}")
+    return kind, flags

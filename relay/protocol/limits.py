@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 HEADER_SIZE = 12
 """yamux specification, "Framing": version, type, flags, stream id, length."""
@@ -36,7 +36,8 @@ class Limits:
     """A half window used up within this time, or within four round trips, doubles the window: a saturated host answers
     pings late, so the round trip alone would keep windows small on fast local links."""
     control_bytes: int = 64 * 1024
-    """Control frames waiting because the peer does not read (Envoy 1.11.1: the control queue has a limit of its own)."""
+    """Control frames waiting because the peer does not read (Envoy 1.11.1: a limit of its own). What the peer makes us
+    answer beyond ends the session; our own acts never fail for it."""
     resets: int = 200
     """Streams that the peer opened and reset unanswered, in `flood_period` (CVE-2023-44487, rapid reset)."""
     pings: int = 1000
@@ -46,20 +47,6 @@ class Limits:
     """A ping this often: load balancers cut idle links at 60 s."""
     keepalive_answer: float = 15.0
     """Silence for so long after a ping means that the peer is dead (promise P7: 20 + 15 s)."""
-
-
-@dataclass(slots=True)
-class Budget:
-    """How often a peer may do something in a period: a fixed window, so that it costs two numbers."""
-
-    limit: int
-    period: float
-    spent: int = 0
-    since: float = field(default=float("-inf"))
-
-    def spend(self, now: float) -> bool:
-        """Count one act at `now`; False when the budget of the current period is used up."""
-        if now - self.since >= self.period:
-            self.since, self.spent = now, 0
-        self.spent += 1
-        return self.spent <= self.limit
+    timer_slack: float = 5.0
+    """A timer that fires later than this means that this process was stopped or starved: the peer's answer may lie
+    unread in the socket, so it is asked again before it is called dead."""

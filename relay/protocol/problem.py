@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,6 +22,9 @@ TITLES: Final = {
 }
 MAX_BODY: Final = 4096
 
+_CODE: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_NUMBER: Final = re.compile(r"[0-9]{1,6}")
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -34,7 +38,7 @@ class Problem:
 
     def encode(self) -> bytes:
         """The whole answer: head and body."""
-        title = TITLES[self.status]
+        title = TITLES.get(self.status, "Refused")
         document = {"type": "about:blank", "title": title, "status": self.status, "code": self.code}
         if self.detail:
             document["detail"] = self.detail
@@ -49,22 +53,26 @@ class Problem:
 
 
 def decode(head: bytes | bytearray, body: bytes | bytearray) -> Problem:
-    """The problem in an answer; a body that is not one of ours gives the code `refused`. Raises BadHead when the head
-    is not a response."""
+    """The problem in an answer; a body that is not one of ours gives the code `refused`. What a peer wrote is safe to
+    log: one line, printable. Raises BadHead when the head is not a response."""
     response = parse_response(head)
     retry_after = response.fields.optional("retry-after")
-    seconds = int(retry_after) if retry_after is not None and retry_after.isdecimal() else None
+    seconds = int(retry_after) if retry_after is not None and _NUMBER.fullmatch(retry_after) else None
     try:
         document = json.loads(body)
-        code, detail = str(document["code"]), str(document.get("detail", ""))
+        code, detail = document["code"], document.get("detail", "")
+        known = _CODE.fullmatch(code) is not None and isinstance(detail, str)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        code, detail = "refused", ""
-    return Problem(response.status, code, detail, seconds)
+        known = False
+    if not known:
+        return Problem(response.status, "refused", retry_after=seconds)
+    printable = "".join(character if character.isprintable() else "?" for character in detail)
+    return Problem(response.status, code, printable, seconds)
 
 
 def body_length(head: bytes | bytearray) -> int:
     """How many bytes of body the answer announces, at most MAX_BODY. Raises BadHead."""
     text = parse_response(head).fields.optional("content-length") or "0"
-    if not text.isdecimal() or len(text) > 6:
+    if not _NUMBER.fullmatch(text):
         raise BadHead("content-length is not a number")
     return min(int(text), MAX_BODY)

@@ -6,6 +6,7 @@ A window starts at yamux's 256 KiB, and doubles while half of it is used up with
 
 from __future__ import annotations
 
+from relay.protocol.errors import LocalError
 from relay.protocol.limits import INITIAL_WINDOW
 
 
@@ -23,11 +24,15 @@ class ReceiveWindow:
         self.last_grant = now
 
     def consume(self, count: int) -> bool:
-        """The owner has passed on `count` bytes; True when at least half a window is to be returned."""
-        self.unreturned += count
-        return self.unreturned >= self.size >> 1
+        """The owner has passed on `count` bytes; True when at least half a window is to be returned. Raises LocalError
+        for bytes that it was never given: they would be credit out of nothing."""
+        unreturned = self.unreturned + count
+        if unreturned + self.credit > self.size:
+            raise LocalError(f"{count} bytes consumed, the stream holds {self.size - self.credit - self.unreturned}")
+        self.unreturned = unreturned
+        return unreturned >= self.size >> 1
 
-    def grows(self, now: float, interval: float, limit: int) -> int:
+    def growth(self, now: float, interval: float, limit: int) -> int:
         """By how much the window should grow: it doubles, up to `limit`, when half of it went within `interval`."""
         if now - self.last_grant > interval or self.size >= limit:
             return 0
