@@ -13,6 +13,8 @@ from relay.demo.folder import Folder
 from relay.demo.layout import Layout, address
 from relay.demo.shape import Agent, Shape
 
+DRAIN_SECONDS = 5  # well under what a stop of the whole mesh waits
+
 
 def node_config(node: str, *, folder: Path, layout: Layout) -> dict[str, Any]:
     """The content of a node's server.yaml."""
@@ -36,6 +38,7 @@ def node_config(node: str, *, folder: Path, layout: Layout) -> dict[str, Any]:
                 "node_token": f"file:{folder / 'secrets' / 'node-token'}",
             },
             "admin": {"listen": address(ports.admin)},
+            "limits": {"drain": DRAIN_SECONDS},
             "web": {"listen": address(layout.console)},
         },
     }
@@ -48,6 +51,7 @@ def agent_config(agent: Agent, *, folder: Path, shape: Shape, layout: Layout, pi
         "servers": [address(layout.nodes[node].agents) for node in agent.nodes],
         "pins": [pins[node] for node in agent.nodes],
         "token": f"file:{folder / 'secrets' / agent.id}",
+        "limits": {"drain": DRAIN_SECONDS},
         "allow": sorted({layout.target(entry) for entry in shape.entries if entry.agent == agent.id}),
     }
 

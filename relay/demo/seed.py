@@ -31,6 +31,7 @@ class Route:
 class Seed:
     """Rows to find or to make. Secrets go through files of the folder, never through this."""
 
+    console: bool
     nodes: list[str]
     agents: list[str]
     routes: list[Route]
@@ -42,7 +43,7 @@ class Seed:
             Route(entry.name, entry.node, address(layout.entries[entry.name]), entry.agent, layout.target(entry))
             for entry in shape.entries
         ]
-        return cls(list(shape.nodes), [agent.id for agent in shape.agents], routes)
+        return cls(shape.console, list(shape.nodes), [agent.id for agent in shape.agents], routes)
 
     def write(self, folder: Folder) -> None:
         """Put it into the folder."""

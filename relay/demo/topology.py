@@ -17,7 +17,7 @@ from relay.demo.folder import Folder
 from relay.demo.layout import Layout
 from relay.demo.ports import LOOPBACK
 from relay.demo.process import Process
-from relay.demo.seed import Seed
+from relay.demo.seed import ADMIN_PASSWORD, Seed
 from relay.demo.shape import Shape
 from relay.demo.wait import gauge, http_status, is_listening, wait_until
 from tunnelmesh.common.clock import SystemClock
@@ -118,6 +118,8 @@ class Topology:
 
     def _fill_database(self) -> None:
         """Let a child with Django migrate the database and write the rows of this shape."""
+        if self.shape.console:
+            self.folder.secret(ADMIN_PASSWORD)
         Seed.of(self.shape, self.layout).write(self.folder)
         child = self._process("database", database_command(self.shape, folder=self.folder.path))
         child.start()
