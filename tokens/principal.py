@@ -25,11 +25,14 @@ class Door(StrEnum):
     AGENT = "agent"
 
 
-OPENS: dict[TokenType, frozenset[Door]] = {
+OPENS: dict[str, frozenset[Door]] = {
     TokenType.SERVER_NODE: frozenset({Door.RELAY}),
     TokenType.AGENT: frozenset({Door.AGENT}),
     TokenType.CLIENT: frozenset(),
 }
+
+
+PREFIX: dict[TokenType, str] = {TokenType.SERVER_NODE: "tmn_", TokenType.AGENT: "tma_", TokenType.CLIENT: "tmc_"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,6 @@ def _problem(token: TokenRecord, door: Door, now: datetime) -> str | None:
         return "is revoked"
     if token.expires_at is not None and token.expires_at <= now:
         return f"expired at {token.expires_at.isoformat()}"
-    if token.type not in set(TokenType) or door not in OPENS[TokenType(token.type)]:
+    if door not in OPENS.get(token.type, ()):
         return f"of type {token.type} does not open /{door}"
     return None

@@ -7,7 +7,6 @@ nobody (R21). The stored text is JSON with a version, because MySQL 5.6 has no J
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tunnelmesh.common.errors import Invalid
@@ -43,12 +42,6 @@ class AgentScope:
 
 NodeScope = Fleet | Allowlist
 Scope = NodeScope | AgentScope
-
-
-def node_scope(node_ids: Iterable[str]) -> NodeScope:
-    """The scope of a new `server_node` token: an empty list is a fleet by choice (F2)."""
-    chosen = frozenset(node_ids)
-    return Allowlist(chosen) if chosen else Fleet()
 
 
 def encode(scope: Scope) -> str:

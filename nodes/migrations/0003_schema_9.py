@@ -36,10 +36,6 @@ def close_leases(apps: Apps, _editor: BaseDatabaseSchemaEditor) -> None:
     )
 
 
-def first_revision(apps: Apps, _editor: BaseDatabaseSchemaEditor) -> None:
-    apps.get_model("nodes", "AuthorisationRevision").objects.create(id=1)
-
-
 class Migration(migrations.Migration):
     dependencies = [("nodes", "0002_schema_8"), ("audit", "0003_schema_9")]
 
@@ -52,7 +48,6 @@ class Migration(migrations.Migration):
             ],
             options={"db_table": "authorisation_revision"},
         ),
-        migrations.RunPython(first_revision, migrations.RunPython.noop),
         migrations.CreateModel(
             name="Heartbeat",
             fields=[

@@ -6,7 +6,7 @@ from django.db import models
 
 
 class AuthorisationRevision(models.Model):
-    """A table of one row, number 1, which a migration writes."""
+    """A table of one row, number 1, which the first change writes."""
 
     id = models.SmallIntegerField(primary_key=True)
     value = models.BigIntegerField(default=0)
