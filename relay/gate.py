@@ -21,6 +21,17 @@ _DETAIL = {
     "busy": "No capacity for another session.",
     "unavailable": "The facts for this decision cannot be read now.",
 }
+_CHECKS = {
+    0: "facts",
+    2: "certificate",
+    3: "token",
+    4: "record",
+    5: "identity",
+    6: "scope",
+    7: "lifecycle",
+    8: "freshness",
+    9: "capacity",
+}
 
 
 class NodeScope(Protocol):
@@ -55,7 +66,6 @@ class TokenProblem:
     """Why `tokens.authenticate` refused the presented secret."""
 
     reason: str
-    token_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +106,11 @@ class Refusal:
     hint: str
 
     @property
+    def check_name(self) -> str:
+        """One word for the row, for metrics and records."""
+        return _CHECKS[self.check]
+
+    @property
     def status(self) -> int:
         return _STATUS[self.code]
 
@@ -127,7 +142,7 @@ def admit(claim: NodeClaim, facts: NodeFacts | None, now: datetime, *, has_capac
     if facts is None:
         return facts_unknown()
     if isinstance(facts.token, TokenProblem):
-        return token_refused(facts.token)
+        return token_refused(facts.token.reason)
     record = facts.record
     if record is None:
         return Refusal(
@@ -143,9 +158,19 @@ def admit(claim: NodeClaim, facts: NodeFacts | None, now: datetime, *, has_capac
     )
 
 
-def token_refused(problem: TokenProblem) -> Refusal:
+def token_refused(reason: str) -> Refusal:
     """Row 3, for every door."""
-    return Refusal(3, "unauthenticated", problem.reason, "issue a token: manage.py issue_token")
+    return Refusal(3, "unauthenticated", reason, "issue a token: manage.py issue_token")
+
+
+def other_agent(agent_id: str, token_id: str) -> Refusal:
+    """Row 6 at the agents' door."""
+    return Refusal(
+        6,
+        "forbidden",
+        f"token {token_id} is not for agent {agent_id}",
+        f"issue one: manage.py issue_token --type agent --agent {agent_id}",
+    )
 
 
 def facts_unknown() -> Refusal:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Literal, overload
 
 from tokens.models import ServiceToken
-from tokens.principal import Door, Principal, TokenRecord, TokenRefusal, judge
+from tokens.principal import AgentPrincipal, Door, NodePrincipal, Principal, TokenRecord, TokenRefusal, judge
 from tokens.scope import decode
 from tokens.secret import digest, is_well_formed, same_digest
 from tokens.services.service_tokens import token_use_record
@@ -15,6 +16,14 @@ from tunnelmesh.common.secrets import Secret
 _NO_DIGEST = "0" * 64
 
 
+@overload
+def authenticate(
+    secret: Secret | None, door: Literal[Door.RELAY], *, now: datetime
+) -> NodePrincipal | TokenRefusal: ...
+@overload
+def authenticate(
+    secret: Secret | None, door: Literal[Door.AGENT], *, now: datetime
+) -> AgentPrincipal | TokenRefusal: ...
 def authenticate(secret: Secret | None, door: Door, *, now: datetime) -> Principal | TokenRefusal:
     """Judge `secret` at `door`; `now` is the database's clock.
 
@@ -28,7 +37,7 @@ def authenticate(secret: Secret | None, door: Door, *, now: datetime) -> Princip
     try:
         verdict = judge(_record(token), door, now)
     except Invalid as unreadable:
-        return TokenRefusal(f"token {token.id}: {unreadable.message}", str(token.id))
+        return TokenRefusal(f"token {token.id}: {unreadable.message}")
     if not isinstance(verdict, TokenRefusal):
         token_use_record(token, now=now)
     return verdict

@@ -59,7 +59,6 @@ class TokenRefusal:
     """Why a secret opens nothing here; the reason is for the log, the caller hears the same for all of them."""
 
     reason: str
-    token_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +76,14 @@ class TokenRecord:
 def judge(token: TokenRecord, door: Door, now: datetime) -> Principal | TokenRefusal:
     """May this token pass this door at `now` (the database's clock)? An expiry equal to now has passed."""
     if problem := _problem(token, door, now):
-        return TokenRefusal(f"token {token.token_id} {problem}", token.token_id)
+        return TokenRefusal(f"token {token.token_id} {problem}")
     match door, token.scope:
         case Door.RELAY, Fleet() | Allowlist() as scope:
             return NodePrincipal(token.token_id, scope, token.expires_at)
         case Door.AGENT, AgentScope(agent_id):
             return AgentPrincipal(agent_id, token.token_id, token.expires_at)
         case _:
-            return TokenRefusal(f"token {token.token_id} has a scope that does not fit its type", token.token_id)
+            return TokenRefusal(f"token {token.token_id} has a scope that does not fit its type")
 
 
 def _problem(token: TokenRecord, door: Door, now: datetime) -> str | None:

@@ -1,0 +1,1 @@
+"""What changes the relay's tables: services and routes, and the record of refused callers."""
