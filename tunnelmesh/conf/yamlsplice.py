@@ -68,18 +68,12 @@ def _id_of(root: Node | None) -> str | None:
     return str(pair[1].value) if tag(pair[1]) == "str" else ""
 
 
-def _without_id(root: Node | None) -> Any:
+def _without_id(root: Node | None) -> dict[str, Any]:
     """All that a document says apart from `node.id`, in a form that compares; an empty `node` is as good as none."""
-    if root is None or is_empty(root):
-        return {"node": {}}
-    said = _said(root)
-    if isinstance(root, MappingNode):
-        section = get(root, "node")
-        if section is None or is_empty(section[1]):
-            said["node"] = {}
-        elif isinstance(section[1], MappingNode):
-            said["node"].pop("id", None)
-    return said
+    said = {} if root is None or is_empty(root) else _said(root)
+    section = said.get("node")
+    kept = section if isinstance(section, dict) else {}
+    return {**said, "node": {key: value for key, value in kept.items() if key != "id"}}
 
 
 def _said(node: Node) -> Any:
@@ -106,12 +100,12 @@ def _new_section(text: str, root: MappingNode, node_id: str) -> Iterator[_Splice
     pair = f"{quote}node{quote}: {{{_id_pair(node_id, like=first)}}}"
     if root.flow_style:
         yield from _into_flow(text, root, pair)
-        return
-    line = " " * root.start_mark.column + pair
-    yield _at_the_end(text, line)
-    # When the last value ends with the file and a line break more would be part of it (`key: |`): at the top.
-    top = root.start_mark.index - root.start_mark.column
-    yield _Splice(top, top, line + _line_break(text, top))
+    else:
+        line = " " * root.start_mark.column + pair
+        yield _at_the_end(text, line)
+        # When the last value ends with the file and would take a line break as its own (`key: |`): at the top.
+        top = root.start_mark.index - root.start_mark.column
+        yield _Splice(top, top, line + _line_break(text, top))
 
 
 def _in_section(text: str, root: MappingNode, section: _Pair, node_id: str) -> Iterator[_Splice]:
@@ -120,7 +114,7 @@ def _in_section(text: str, root: MappingNode, section: _Pair, node_id: str) -> I
         yield from _fill(text, pair, plain=_scalar(node_id), quoted=node_id)
     elif isinstance(node, MappingNode) and node.flow_style:
         yield from _into_flow(text, node, _id_pair(node_id, like=key))
-    else:
+    elif isinstance(node, MappingNode) or is_empty(node):
         yield from _below(text, root, section, node_id)
         yield from _fill(text, section, plain=f"{{{_id_pair(node_id, like=key)}}}")
 

@@ -5,7 +5,7 @@ from itertools import chain
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.events import AliasEvent
+from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from tunnelmesh.common.errors import Invalid
@@ -24,7 +24,8 @@ __all__ = [
     "tag",
 ]
 
-MAX_BYTES = 256 * 1024  # a configuration has a few kilobytes; the parser needs seconds for a megabyte
+MAX_BYTES = 128 * 1024  # a configuration has a few kilobytes; the parser needs seconds for a megabyte
+MAX_DEPTH = 20
 _HINT = "Mend the file; nothing was changed."
 
 
@@ -45,14 +46,10 @@ def compose(text: str, *, name: str) -> Node | None:
     merge keys and keys that stand twice in one mapping.
     """
     try:
-        aliases = [event for event in YAML(typ="safe", pure=True).parse(text) if isinstance(event, AliasEvent)]
+        _refuse_odd_structure(text, name=name)
         root: Node | None = YAML(typ="safe", pure=True).compose(text)
     except YAMLError as error:
         raise _refusal(name, _mark_line(error), f"no valid YAML ({_what(error)})") from None
-    except RecursionError:
-        raise _refusal(name, 1, "no valid YAML (nested too deeply)") from None
-    if aliases:
-        raise _refusal(name, aliases[0].start_mark.line + 1, "an alias (*name); write the value out instead")
     for mapping in _mappings(root):
         _refuse_odd_keys(mapping, name=name)
     return root
@@ -76,6 +73,17 @@ def tag(node: Node) -> str:
 def is_empty(node: Node) -> bool:
     """Whether ``node`` says nothing: null in any spelling, or an empty text."""
     return isinstance(node, ScalarNode) and (tag(node) == "null" or node.value == "")
+
+
+def _refuse_odd_structure(text: str, *, name: str) -> None:
+    """Before anything is built: deep nesting and aliases cost a parser far more than they cost their author."""
+    depth = 0
+    for event in YAML(typ="safe", pure=True).parse(text):
+        depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
+        if depth > MAX_DEPTH:
+            raise _refusal(name, event.start_mark.line + 1, f"more than {MAX_DEPTH} levels")
+        if isinstance(event, AliasEvent):
+            raise _refusal(name, event.start_mark.line + 1, "an alias (*name); write the value out instead")
 
 
 def _mappings(node: Node | None) -> Iterator[MappingNode]:
