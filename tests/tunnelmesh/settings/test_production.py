@@ -11,7 +11,7 @@ from django.test import Client, override_settings
 from relay.checks import configuration_is_usable
 from tunnelmesh.common.errors import Invalid
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 KEY = "k3y-" * 20
 
 

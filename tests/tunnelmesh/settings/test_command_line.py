@@ -9,7 +9,7 @@ import pytest
 
 from tunnelmesh import cli
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def manage(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
