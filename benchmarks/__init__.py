@@ -1,0 +1,1 @@
+"""The public benchmark: TunnelMesh beside bare loopback and what Debian offers, interleaved in one run."""

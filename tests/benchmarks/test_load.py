@@ -1,0 +1,109 @@
+"""The load generator and the target, on a wire that is right and on wires that are not."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from benchmarks import generator
+from benchmarks.load.dial import LoadFailed
+from benchmarks.load.percentiles import percentiles
+
+LENGTH = 300_000
+
+
+@pytest.fixture(scope="module")
+def target() -> Iterator[int]:
+    with generator.target() as port:
+        yield port
+
+
+@contextmanager
+def wire(target: int, change: Callable[[bytes], bytes]) -> Iterator[int]:
+    """A proxy for one connection whose bytes, both ways, go through `change`."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        worker = threading.Thread(target=_carry, args=(listener, target, change))
+        worker.start()
+        yield listener.getsockname()[1]
+        worker.join(10)
+
+
+def _carry(listener: socket.socket, target: int, change: Callable[[bytes], bytes]) -> None:
+    user, _ = listener.accept()
+    with user, socket.create_connection(("127.0.0.1", target)) as service:
+        back = threading.Thread(target=_copy, args=(service, user, change))
+        back.start()
+        _copy(user, service, lambda data: data if len(data) == 16 else change(data))
+        back.join(10)
+
+
+def _copy(source: socket.socket, sink: socket.socket, change: Callable[[bytes], bytes]) -> None:
+    with suppress(OSError):
+        while data := source.recv(4096):
+            sink.sendall(change(data))
+    for sock in (source, sink):
+        with suppress(OSError):
+            sock.shutdown(socket.SHUT_RDWR)
+
+
+def move(port: int, *, up: bool, streams: int = 1) -> generator.Result:
+    return generator.measure("bulk", timeout=20, port=port, streams=streams, length=LENGTH, up=up, verified=True)
+
+
+@pytest.mark.parametrize("streams", [1, 8])
+@pytest.mark.parametrize("up", [True, False])
+def test_bulk_is_verified(target: int, up: bool, streams: int) -> None:
+    assert move(target, up=up, streams=streams)["bytes"] == LENGTH * streams
+
+
+@pytest.mark.parametrize("up", [True, False])
+def test_a_changed_byte_is_found(target: int, up: bool) -> None:
+    flip = bytearray(4096)
+
+    def change(data: bytes) -> bytes:
+        flip[0] += 1
+        return data if flip[0] != 9 else bytes([data[0] ^ 1]) + data[1:]
+
+    with wire(target, change) as port, pytest.raises(LoadFailed, match="is wrong"):
+        move(port, up=up)
+
+
+def test_an_early_end_is_found(target: int) -> None:
+    def change(data: bytes) -> bytes:
+        if len(data) < 4096:
+            raise OSError
+        return data
+
+    with wire(target, change) as port, pytest.raises(LoadFailed, match="ended after"):
+        move(port, up=False)
+
+
+def test_commands_answer_in_json(target: int) -> None:
+    latency = generator.measure("latency", timeout=20, port=target, seconds=0.05)
+    assert latency["samples"] > 0
+    connect = generator.measure("connect", timeout=20, port=target, seconds=0.05)
+    assert connect["count"] >= 32
+    assert connect["failed"] == 0
+    assert generator.measure("pace", timeout=20, port=target, rate=1_000_000, seconds=0.1)["rate"] > 0
+
+
+def test_idle_streams_are_held_until_stdin_ends(target: int) -> None:
+    with generator.started("idle", port=target, streams=50) as process:
+        generator.wait_until_ready(process)
+        assert process.poll() is None
+        assert generator.result_of(process, timeout=20)["streams"] == 50
+
+
+def test_a_refused_connection_is_an_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    for command in ("latency", "bulk", "idle"):
+        with pytest.raises(LoadFailed, match="refused"):
+            generator.measure(command, timeout=20, port=port)
+
+
+def test_p99_needs_a_hundred_samples() -> None:
+    assert percentiles(range(99))["p99"] is None
+    assert percentiles([1000 * value for value in range(100)]) == {"samples": 100, "p50": 50.0, "p99": 99.0}
