@@ -1,8 +1,8 @@
-"""What every test shares: the event loop that the product would choose."""
+"""What every test shares: the event loop that the product would choose, and no silent skips in the build."""
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 
 import pytest
 
@@ -10,6 +10,8 @@ try:
     import uvloop
 except ImportError:
     uvloop = None
+
+NOTHING_MAY_SKIP = os.environ.get("CI") == "true"
 
 
 def pytest_asyncio_loop_factories(
@@ -19,3 +21,13 @@ def pytest_asyncio_loop_factories(
     if uvloop is None or os.environ.get("TUNNELMESH_LOOP") == "asyncio":
         return {"asyncio": asyncio.new_event_loop}
     return {"uvloop": uvloop.new_event_loop}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that lacks something of the machine skips on a laptop and fails in the build, which has to bring it."""
+    report = yield
+    if NOTHING_MAY_SKIP and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"with CI=true nothing may be skipped; this was: {report.longrepr}"
+    return report
