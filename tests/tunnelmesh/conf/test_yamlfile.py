@@ -110,10 +110,11 @@ def test_a_file_without_an_access_control_list_gets_none(config: Path) -> None:
 
 
 @pytest.mark.usefixtures("lists_in_folder")
-@pytest.mark.parametrize("own", [False, True])
-def test_an_access_control_list_stays(config: Path, own: bool) -> None:
+@pytest.mark.parametrize(("mode", "own"), [(0o640, False), (0o600, False), (0o640, True)])
+def test_an_access_control_list_stays(config: Path, mode: int, own: bool) -> None:
     config.unlink()
     config.write_text(OLD)
+    config.chmod(mode)
     if own:
         os.setxattr(config, "system.posix_acl_access", acl(group=0))
     before = metadata(config)
