@@ -24,7 +24,7 @@ class StreamIds:
     def __init__(self, *, client: bool, first: int | None = None) -> None:
         self._ours = int(client)
         self._taken = self._announced = (first if first is not None else 2 - client) - 2
-        self._peer_last = -client
+        self._peer_last = client - 1
         self._peer_skipped: set[int] = set()
 
     @property
