@@ -83,16 +83,14 @@ def _parse_ports(text: str, ports: str) -> tuple[int, int]:
 def _parse_host(text: str, host: str) -> str | _Network:
     bracketed = host.startswith("[") and host.endswith("]")
     inner = host[1:-1] if bracketed else host
-    if ":" in inner and not bracketed:
-        raise ValueError(f"allow rule {text!r}: put the IPv6 address in brackets, [{inner}]:port")
-    if inner == ANY and not bracketed:
+    if host == ANY:
         return ANY
     try:
         network = ip_network(inner)
     except ValueError as error:
         return _parse_name(text, inner, bracketed or "/" in inner, error)
     if bracketed != isinstance(network, IPv6Network):
-        raise ValueError(f"allow rule {text!r}: brackets are for IPv6 addresses; {_GRAMMAR}")
+        raise ValueError(f"allow rule {text!r}: an IPv6 address or CIDR, and nothing else, stands in brackets")
     return network
 
 

@@ -46,13 +46,13 @@ Scope = NodeScope | AgentScope
 
 def encode(scope: Scope) -> str:
     """The stored text of a scope; equal scopes give equal texts."""
-    match scope:
-        case Fleet():
-            shape: dict[str, object] = {"fleet": True, "serverNodeIds": []}
-        case Allowlist(node_ids):
-            shape = {"fleet": False, "serverNodeIds": sorted(node_ids)}
-        case AgentScope(agent_id):
-            shape = {"agentId": agent_id}
+    shape: dict[str, object]
+    if isinstance(scope, Fleet):
+        shape = {"fleet": True, "serverNodeIds": []}
+    elif isinstance(scope, Allowlist):
+        shape = {"fleet": False, "serverNodeIds": sorted(scope.node_ids)}
+    else:
+        shape = {"agentId": scope.agent_id}
     return json.dumps({"version": VERSION, **shape}, sort_keys=True, separators=(",", ":"))
 
 

@@ -8,8 +8,8 @@ from django.db.models import F
 from tunnelmesh.audit.schema_version import records_version
 
 
-def name_after_id(apps: Apps, _editor: BaseDatabaseSchemaEditor) -> None:
-    apps.get_model("nodes", "ServerNode").objects.filter(name="").update(name=F("id"))
+def name_after_id(apps: Apps, editor: BaseDatabaseSchemaEditor) -> None:
+    apps.get_model("nodes", "ServerNode").objects.using(editor.connection.alias).filter(name="").update(name=F("id"))
 
 
 class Migration(migrations.Migration):

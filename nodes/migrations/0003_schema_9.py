@@ -16,22 +16,24 @@ MOVED = ("last_seen_at", "expires_at")
 CHUNK = 500
 
 
-def heartbeats_out(apps: Apps, _editor: BaseDatabaseSchemaEditor) -> None:
+def heartbeats_out(apps: Apps, editor: BaseDatabaseSchemaEditor) -> None:
+    alias = editor.connection.alias
     heartbeat = apps.get_model("nodes", "Heartbeat")
-    rows = apps.get_model("nodes", "ServerNode").objects.values("id", "epoch", *MOVED)
-    heartbeat.objects.bulk_create(
+    rows = apps.get_model("nodes", "ServerNode").objects.using(alias).values("id", "epoch", *MOVED)
+    heartbeat.objects.using(alias).bulk_create(
         (heartbeat(server_node_id=row.pop("id"), **row) for row in rows.iterator(CHUNK)), batch_size=CHUNK
     )
 
 
-def heartbeats_back(apps: Apps, _editor: BaseDatabaseSchemaEditor) -> None:
-    nodes = apps.get_model("nodes", "ServerNode").objects
-    for row in apps.get_model("nodes", "Heartbeat").objects.values("server_node_id", *MOVED):
+def heartbeats_back(apps: Apps, editor: BaseDatabaseSchemaEditor) -> None:
+    alias = editor.connection.alias
+    nodes = apps.get_model("nodes", "ServerNode").objects.using(alias)
+    for row in apps.get_model("nodes", "Heartbeat").objects.using(alias).values("server_node_id", *MOVED):
         nodes.filter(id=row.pop("server_node_id")).update(**row)
 
 
-def close_leases(apps: Apps, _editor: BaseDatabaseSchemaEditor) -> None:
-    apps.get_model("nodes", "AgentConnection").objects.update(
+def close_leases(apps: Apps, editor: BaseDatabaseSchemaEditor) -> None:
+    apps.get_model("nodes", "AgentConnection").objects.using(editor.connection.alias).update(
         generation=F("id"), closed_at=F("updated_at"), close_reason="schema_9"
     )
 

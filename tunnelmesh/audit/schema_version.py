@@ -13,15 +13,11 @@ NAME = "schema_version"
 def records_version(version: int) -> migrations.RunPython:
     """Record `version` once every table of that schema stands; going back records the version before it."""
 
-    def write(apps: Apps, number: int) -> None:
-        apps.get_model("audit.SchemaMeta").objects.update_or_create(
+    def write(apps: Apps, editor: BaseDatabaseSchemaEditor, number: int) -> None:
+        apps.get_model("audit.SchemaMeta").objects.using(editor.connection.alias).update_or_create(
             name=NAME, defaults={"value": str(number), "updated_at": Now()}
         )
 
-    def forwards(apps: Apps, _editor: BaseDatabaseSchemaEditor) -> None:
-        write(apps, version)
-
-    def backwards(apps: Apps, _editor: BaseDatabaseSchemaEditor) -> None:
-        write(apps, version - 1)
-
-    return migrations.RunPython(forwards, backwards)
+    return migrations.RunPython(
+        lambda apps, editor: write(apps, editor, version), lambda apps, editor: write(apps, editor, version - 1)
+    )
