@@ -1,0 +1,1 @@
+"""The doors for users' traffic. Nothing here knows Django, nodes or tokens."""

@@ -1,0 +1,103 @@
+"""A TCP entry: accepts users' connections, has a stream opened for each, and joins the two.
+
+The stream is opened first; until then the user's socket is not read, and a refusal resets it (a TCP entry has no other
+way to say no). Why is told to `Watcher`, for log and metrics.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Protocol
+
+from relay.net.channel import Channel
+from relay.net.engine import Engine
+from relay.net.listener import accept_batch
+from relay.net.pump import Pump, prepare
+from relay.protocol.problem import Problem
+
+CONNECTIONS: Final = 4096
+"""Users' connections of one entry at a time: each costs a descriptor here and a stream on every hop."""
+
+Answer = Callable[["Channel | Problem"], None]
+
+
+class Watcher(Protocol):
+    """Who is told how users' connections begin."""
+
+    def opened(self) -> None:
+        """A connection has its stream."""
+
+    def refused(self, problem: Problem, source: str) -> None:
+        """A connection from `source` was reset."""
+
+
+class TcpEntry:
+    """Serves listening `sockets`. `open_stream(answer)` opens a stream to where this entry leads."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        sockets: list[socket.socket],
+        *,
+        open_stream: Callable[[Answer], None],
+        watcher: Watcher,
+        connections: int = CONNECTIONS,
+    ) -> None:
+        self._engine = engine
+        self._sockets = sockets
+        self._open_stream = open_stream
+        self._watcher = watcher
+        self._limit = connections
+        self._opening: set[socket.socket] = set()
+        self.active = 0
+        """Connections now, those that wait for their stream included."""
+        for sock in sockets:
+            engine.loop.add_reader(sock.fileno(), self._on_readable, sock)
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on."""
+        return int(self._sockets[0].getsockname()[1])
+
+    def close(self) -> None:
+        """Accept no more; connections that have their stream go on, the others are reset."""
+        for sock in self._sockets:
+            self._engine.loop.remove_reader(sock.fileno())
+            sock.close()
+        for user in list(self._opening):
+            self._closed_early(user)
+
+    def _on_readable(self, listening: socket.socket) -> None:
+        for user, source in accept_batch(listening):
+            prepare(user)
+            if self.active >= self._limit:
+                user.close()
+                self._watcher.refused(Problem(503, "busy", f"this entry has {self.active} connections"), source)
+                continue
+            self.active += 1
+            self._opening.add(user)
+            self._open_stream(partial(self._answered, user, source))
+        self._engine.settle()
+
+    def _answered(self, user: socket.socket, source: str, result: Channel | Problem) -> None:
+        if user not in self._opening:
+            if isinstance(result, Channel):
+                result.reset()
+            return
+        if isinstance(result, Problem):
+            self._closed_early(user)
+            self._watcher.refused(result, source)
+            return
+        self._opening.discard(user)
+        self._watcher.opened()
+        Pump(self._engine, user, result, self._closed).start(expect_data=True)
+
+    def _closed_early(self, user: socket.socket) -> None:
+        self._opening.discard(user)
+        user.close()
+        self._closed()
+
+    def _closed(self) -> None:
+        self.active -= 1

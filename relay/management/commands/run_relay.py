@@ -1,0 +1,47 @@
+"""`manage.py run_relay`: this Server node, without the console (requirements F12-F14, F20)."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from nodes.identity import ensure_identity
+from relay import process
+from relay.daemon import Daemon
+from relay.registry import Registry
+from tunnelmesh.common import logging
+from tunnelmesh.common.errors import DomainError, ExitCode
+from tunnelmesh.conf.options import add_server_options, server_config
+from tunnelmesh.conf.schema import ServerConfig
+from tunnelmesh.db.schema import require_schema
+
+
+class Command(BaseCommand):
+    help = "Run this Server node: its relay, its agents' listener and its entries. SIGTERM ends it in good order."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        add_server_options(parser)
+
+    def handle(self, *_args: object, **options: Any) -> None:
+        try:
+            loaded = server_config(options)
+            logging.configure(loaded.value.logging.level, loaded.value.logging.format)
+            require_schema()
+            identity = ensure_identity(loaded)
+            if identity.unwritten:
+                self.stderr.write(str(identity.unwritten))
+            code = process.run(_serve(loaded.value, identity.node_id))
+        except DomainError as error:
+            raise CommandError(str(error), returncode=process.exit_code(error)) from None
+        sys.exit(code)
+
+
+def _serve(config: ServerConfig, node_id: str) -> process.Main:
+    async def main(stop: asyncio.Event) -> ExitCode:
+        return await Daemon(config, node_id=node_id, registry=Registry()).run(stop)
+
+    return main

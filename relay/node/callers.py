@@ -1,0 +1,47 @@
+"""The sessions of other nodes that have dialled this one: one for each node, of its newest process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from relay.net.mux import Mux
+from relay.protocol.errors import GoAwayCode
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Caller:
+    """A node's session; `epoch` is what it was admitted with."""
+
+    node_id: str
+    epoch: int
+    mux: Mux
+
+
+class Callers:
+    """The sessions that are up."""
+
+    def __init__(self) -> None:
+        self._callers: list[Caller] = []
+
+    def __len__(self) -> int:
+        return len(self._callers)
+
+    def __iter__(self) -> Iterator[Caller]:
+        return iter(list(self._callers))
+
+    def add(self, caller: Caller) -> None:
+        """Take a session in. An older process's is closed as stale, an older one of the same process as superseded
+        unless it drains; when two admissions overtook each other the stale one may be the new one."""
+        others = [other for other in self._callers if other.node_id == caller.node_id]
+        self._callers.append(caller)
+        newest = max(other.epoch for other in (caller, *others))
+        for other in (*others, caller):
+            if other.epoch < newest:
+                other.mux.close(GoAwayCode.STALE_EPOCH, f"a newer process has epoch {newest}")
+            elif other is not caller and other.mux.can_open:
+                other.mux.close(GoAwayCode.SUPERSEDED, "superseded by a newer session")
+
+    def remove(self, mux: Mux) -> None:
+        """The session has ended."""
+        self._callers = [caller for caller in self._callers if caller.mux is not mux]
