@@ -35,6 +35,11 @@ class Process:
         return self._started().pid
 
     @property
+    def was_started(self) -> bool:
+        """Whether it was started at all."""
+        return self._child is not None
+
+    @property
     def running(self) -> bool:
         """Whether it was started and has not ended."""
         return self._child is not None and self._child.poll() is None
@@ -64,10 +69,14 @@ class Process:
         return self._started().wait(seconds)
 
     def stop(self, seconds: float) -> bool:
-        """End it: SIGTERM, at most ``seconds``, then SIGKILL for its whole group. True when SIGTERM was enough."""
+        """End it: SIGTERM, then as `finish` does."""
+        self.terminate()
+        return self.finish(seconds)
+
+    def finish(self, seconds: float) -> bool:
+        """Wait at most ``seconds`` for its end, then SIGKILL for its whole group. True when it ended by itself."""
         if self._child is None:
             return True
-        self.terminate()
         try:
             self._child.wait(seconds)
         except subprocess.TimeoutExpired:

@@ -43,7 +43,7 @@ def _suggestions(demo: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield _("What a node that may not come in is told (right certificate and token, an old epoch):"), _refused(demo)
     yield _("Cut the way and see it come back:"), f"kill {last['pid']}; sleep 1; {' '.join(last['command'])}"
     login = "%(url)s  (%(username)s, %(password)s)"
-    yield _("Look at the tables as an administrator:"), login % {"url": demo["web"]["admin_url"], **demo["admin"]}
+    yield _("The console, as an administrator:"), login % {"url": demo["web"]["admin_url"], **demo["admin"]}
     yield _("Follow the logs:"), f"tail -f {demo['logs']}/*.log"
 
 

@@ -47,8 +47,8 @@ def _bring_up(mesh: Topology, say: Say) -> None:
         "certificates": _("certificates: an authority of its own, a pair per node"),
         "configuration": _("configuration: a file per node and agent"),
         "database": _("database: schema, administrator, tokens, the route"),
-        "processes": _("processes: started"),
-        "ready": _("ready: both nodes serve, the agent is connected"),
+        "processes": _("processes: the nodes serve, the agent is started"),
+        "ready": _("ready: the agent is connected"),
     }
     clock = SystemClock()
     start = clock.monotonic()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from http import HTTPStatus
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,14 +16,14 @@ from relay.demo.folder import Folder
 from relay.demo.layout import Layout
 from relay.demo.ports import LOOPBACK
 from relay.demo.process import Process
+from relay.demo.readiness import Condition, connected, serving
 from relay.demo.seed import ADMIN_PASSWORD, Seed
 from relay.demo.shape import Shape
-from relay.demo.wait import gauge, http_status, is_listening, wait_until
+from relay.demo.wait import NotInTime, wait_until
 from tunnelmesh.common.clock import SystemClock
 
 READY_SECONDS = 30.0
 STOP_SECONDS = 10.0
-AGENT_SESSIONS = "tunnelmesh_agent_sessions"
 
 
 class Topology:
@@ -95,21 +94,23 @@ class Topology:
         progress("configuration")
         self._fill_database()
         progress("database")
-        for process in self.processes.values():
-            process.start()
+        agents = [agent.id for agent in self.shape.agents]
+        self._start(name for name in self.processes if name not in agents)
+        self._wait(serving(self.shape, self.layout), READY_SECONDS)
+        self._start(agents)  # now their first dial finds somebody
         progress("processes")
         self.wait_ready()
         progress("ready")
 
     def wait_ready(self, seconds: float = READY_SECONDS) -> None:
         """Return once every process serves and every agent is connected to all its nodes (again)."""
-        for what, holds in self._conditions():
-            wait_until(holds, seconds=seconds, what=what, watch=self.check_alive)
+        self._wait(chain(serving(self.shape, self.layout), connected(self.shape, self.layout)), seconds)
 
     def check_alive(self) -> None:
-        """Raise `ProcessDied` if a process has ended."""
+        """Raise `ProcessDied` if a process that was started has ended."""
         for process in self.processes.values():
-            process.check()
+            if process.was_started:
+                process.check()
         self._watch()
 
     def _process(self, name: str, command: CommandLine) -> Process:
@@ -132,16 +133,18 @@ class Topology:
         if child.wait(0) != 0:
             raise child.died()
 
-    def _conditions(self) -> Iterator[tuple[str, Callable[[], bool]]]:
-        """Everything that a ready mesh fulfils."""
-        if self.shape.has_service:
-            yield "the service listens", partial(is_listening, self.layout.service)
-        for node, ports in self.layout.nodes.items():
-            yield f"{node} is ready", partial(_is_ready, ports.admin)
-            agents = sum(node in agent.nodes for agent in self.shape.agents)
-            yield f"{node} has {agents} agents", partial(_has_agents, ports.admin, agents)
-        if self.shape.console:
-            yield "the console listens", partial(is_listening, self.layout.console)
+    def _start(self, names: Iterable[str]) -> None:
+        for name in names:
+            self.processes[name].start()
+
+    def _wait(self, conditions: Iterable[Condition], seconds: float) -> None:
+        for condition in conditions:
+            try:
+                wait_until(condition.holds, seconds=seconds, what=condition.what, watch=self.check_alive)
+            except NotInTime as error:
+                process = self.processes[condition.process]
+                text = f"{error.message}; the last lines of the log of {process.name}:\n{process.tail()}"
+                raise NotInTime(error.code, text, hint=f"See {process.log}") from error
 
     def stop(self) -> list[str]:
         """End every process; returns the names of those that had to be killed."""
@@ -149,7 +152,7 @@ class Topology:
             process.terminate()
         clock = SystemClock()
         deadline = clock.monotonic() + STOP_SECONDS
-        return [p.name for p in self.processes.values() if not p.stop(max(0.0, deadline - clock.monotonic()))]
+        return [p.name for p in self.processes.values() if not p.finish(max(0.0, deadline - clock.monotonic()))]
 
     def kill(self) -> None:
         """End every process at once."""
@@ -163,11 +166,3 @@ class Topology:
         finally:
             self.kill()
             self.folder.close()
-
-
-def _is_ready(admin: int) -> bool:
-    return http_status(admin, "/health/ready") == HTTPStatus.OK
-
-
-def _has_agents(admin: int, count: int) -> bool:
-    return gauge(admin, AGENT_SESSIONS) == count
