@@ -46,20 +46,20 @@ def profile(subject: Subject, operations: Sequence[Operation], folder: Path, say
 
 
 def _under_perf(perf: str, subject: Subject, operation: Operation, stem: Path) -> None:
-    data = stem.with_name(stem.name + ".perf")
-    pids = {role: tree([pid]) for role, pid in subject.tunnel.pids.items()}
-    watched = ",".join(str(pid) for group in pids.values() for pid in group)
-    with _recording([[perf, "record", "-q", "-F", "997", "-e", "cpu-clock", "-p", watched, "-o", str(data)]]):
+    raw = {role: _path(stem, role, "perf") for role in subject.tunnel.pids}
+    watch = []
+    for role, pid in subject.tunnel.pids.items():
+        watched = ",".join(map(str, tree([pid])))
+        watch.append([perf, "record", "-q", "-F", "997", "-e", "cpu-clock", "-p", watched, "-o", str(raw[role])])
+    with _recording(watch):
         operation.run(subject, _SECONDS)
-    for role, group in pids.items():
-        parts = [_perf_report(perf, data, group, order) for order in ("dso", "dso,symbol")]
-        _path(stem, role, "perf").write_text("\n".join(parts))
-    data.unlink()
+    for path in raw.values():
+        parts = [_perf_report(perf, path, order) for order in ("dso", "dso,symbol")]
+        path.write_text("\n".join(parts))
 
 
-def _perf_report(perf: str, data: Path, pids: Sequence[int], order: str) -> str:
+def _perf_report(perf: str, data: Path, order: str) -> str:
     argv = [perf, "report", "--stdio", "-q", "-i", str(data), "--no-children", "--sort", order]
-    argv += ["--pid", ",".join(map(str, pids))]
     answer = subprocess.run(argv, capture_output=True, text=True, timeout=_WRITE_SECONDS, check=False)
     lines = [line.rstrip() for line in answer.stdout.splitlines() if line.strip()]
     return "\n".join([f"perf, by {order}", *lines[:_LINES], ""])
@@ -78,7 +78,7 @@ def _under_py_spy(py_spy: str, subject: Subject, operation: Operation, stem: Pat
 
 
 def _own_time(raw: str) -> str:
-    """The functions on top of the stacks, from lines of `frame;frame;frame count`."""
+    """The lines on top of the stacks, from `frame;frame count`. `Runner.run` is the loop itself, and its waiting."""
     own: collections.Counter[str] = collections.Counter()
     for line in raw.splitlines():
         stack, _, count = line.rpartition(" ")
