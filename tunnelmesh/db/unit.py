@@ -19,6 +19,8 @@ def _unit(attempts: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
     def decorate(work: Callable[P, R]) -> Callable[P, R]:
         @wraps(work)
         def unit(*args: P.args, **kwargs: P.kwargs) -> R:
+            if connection.in_atomic_block:  # part of a larger unit, whose connection is not ours to close
+                return work(*args, **kwargs)
             close_old_connections()
             try:
                 for _ in range(attempts - 1):
