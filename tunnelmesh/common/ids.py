@@ -24,7 +24,7 @@ def check_node_id(text: str) -> str:
         return text
     raise Invalid(
         "bad_node_id",
-        f"{text[:80]!r} is not a node id",
+        f"{text[:80]!a} is not a node id",
         hint="A node id is 1 to 63 characters of a-z, 0-9 and '-', and neither begins nor ends with '-'.",
     )
 

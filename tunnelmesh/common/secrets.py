@@ -10,7 +10,7 @@ MASK: Final = "********"
 # Our own tokens are findable by their prefix (design.md, section 4); an Authorization value goes whatever it holds.
 _TOKEN = re.compile(r"\b(tm[nacd]_)[0-9A-Za-z]{8,}")
 _AUTHORIZATION = re.compile(
-    r"(authorization['\"]?\s*[:=,]\s*b?['\"]?(?:(?:bearer|basic|token)\s+)?)[^\s'\",;]+", re.IGNORECASE
+    r"(authorization['\"]?\s*[:=,]\s*(?:b?['\"])?(?:(?:bearer|basic|token)\s+)?)[^\s'\",;]+", re.IGNORECASE
 )
 
 

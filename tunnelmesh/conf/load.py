@@ -151,9 +151,10 @@ class _Loader(Generic[Config]):
 
     def _unknown(self, key: str) -> str:
         """Never shows the value: a mistyped key may hold a secret."""
-        same = [known for known in self._fields if known.rpartition(".")[2] == key.rpartition(".")[2]]
         sections = {known.rpartition(".")[0] for known in self._fields} - {""}
-        near = same[:1] or get_close_matches(key, [*self._fields, *sections], n=1)
+        known = [*self._fields, *sorted(sections)]
+        same = [name for name in known if name.rpartition(".")[2] == key.rpartition(".")[2]]
+        near = same[:1] or get_close_matches(key, known, n=1)
         shown = repr(redact(key[:80]))[1:-1]
         return f"{shown}: unknown key" + (f"; did you mean {near[0]}?" if near else "")
 

@@ -16,8 +16,6 @@ from tunnelmesh.conf.secretref import SecretRef
 
 __all__ = ["Address", "AgentConfig", "Broken", "SecretRef", "Section", "ServerConfig", "settings"]
 
-KIB, MIB = 1024, 1024 * 1024
-
 
 class Broken(NamedTuple):
     """A rule between keys that does not hold; ``key`` is relative to the section that states the rule."""
@@ -187,35 +185,21 @@ class SessionLimits(Section):
     """Bounds of every session, whichever side dialled (faults.md, section 4, has the reason of each number)."""
 
     connect: float = setting(kinds.seconds(0.1, 600), "TCP connect when dialling, seconds.", default=5.0)
-    handshake: float = setting(kinds.seconds(0.1, 600), "TLS handshake, seconds.", default=10.0)
+    handshake: float = setting(kinds.seconds(0.1, 600), "TLS handshake when dialling, seconds.", default=10.0)
     upgrade: float = setting(
         kinds.seconds(0.1, 600),
-        "From accept (or from the end of the TLS handshake, when dialling) to a complete upgrade head, seconds.",
+        "A complete upgrade head, seconds: since accept, TLS included; since the TLS handshake when dialling.",
         default=10.0,
     )
-    tls_shutdown: float = setting(kinds.seconds(0.1, 600), "Wait for the peer's TLS close, seconds.", default=3.0)
     keepalive: float = setting(
         kinds.seconds(1, 600), "A ping this often, seconds; load balancers cut idle links at 60.", default=20.0
     )
     keepalive_answer: float = setting(
         kinds.seconds(1, 600), "Silence this long after a ping means a dead peer, seconds.", default=15.0
     )
-    write_stall: float = setting(
-        kinds.seconds(1, 3600),
-        "A peer that accepts no byte for this long while data waits is cut, seconds.",
-        default=30.0,
-    )
-    half_closed: float = setting(
-        kinds.seconds(1, 86400), "A half-closed stream without traffic is reset after this, seconds.", default=300.0
-    )
     max_streams: int = setting(kinds.integer(1, 65536), "Streams open at once in one session.", default=1024)
     backlog: int = setting(
         kinds.integer(1, 65536), "Streams that the peer opened and nobody answered yet.", default=256
-    )
-    queued_bytes: int = setting(
-        kinds.integer(64 * KIB, 1024 * MIB),
-        "Bytes queued in one session above each stream's first 64 KiB; beyond it the longest-stalled stream is reset.",
-        default=4 * MIB,
     )
     resets: int = setting(
         kinds.integer(1, 1_000_000), "Streams that a peer may open and reset in 10 s before it is cut.", default=200
@@ -328,7 +312,7 @@ class AgentConfig(Section):
     )
     metadata: Mapping[str, str] = setting(
         kinds.NAMES,
-        "What the console shows beside this agent.",
+        "Names and values about this agent, for people. Accepted; this version shows them nowhere yet.",
         example="{site: cellar, rack: 3b}",
     )
     limits: SessionLimits = section(SessionLimits, "Bounds; the defaults are tested, so change one for a reason only.")

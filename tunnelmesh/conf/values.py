@@ -52,3 +52,14 @@ def _read(kind: Kind, text: str) -> Any:
 
 def _shown(kind: Kind, text: str) -> str:
     return "a value that is not shown" if kind.secret else repr(redact(text[:80]))
+
+
+def as_shown(kind: Kind, value: Any) -> str | list[str] | dict[str, str] | None:
+    """A value for people and JSON, secrets masked."""
+    if value is None:
+        return None
+    if kind.shape == "list":
+        return [kind.show(item) for item in value]
+    if kind.shape == "map":
+        return {name: kind.show(item) for name, item in value.items()}
+    return kind.show(value)
