@@ -208,6 +208,7 @@ PLANTED_IMPORTS = {
     "Only the registry": ("relay/daemon.py", "import nodes.models"),
     "Nobody": ("relay/router.py", "import tests.support"),
     "Settings": ("relay/registry.py", "import tunnelmesh.settings.base"),
+    "No package": ("relay/protocol/frames.py", "import relay.protocol.session"),
 }
 
 
