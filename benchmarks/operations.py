@@ -134,7 +134,6 @@ def _connect(subject: Subject, seconds: float) -> Values:
 
 def _idle_memory(subject: Subject, _seconds: float) -> Values:
     """Growth of all the tunnel's processes with 1,000 streams open. To be run on a scenario just started."""
-    generator.measure("connect", timeout=_PATIENCE, port=subject.tunnel.port, seconds=_SETTLE)
     time.sleep(_SETTLE)
     before = subject.memory()
     with _idle_streams(subject):
