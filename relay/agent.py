@@ -76,7 +76,7 @@ class Agent:
             sessions = list(engine.muxes)
             await asyncio.gather(*(session.drain(self.config.limits.drain) for session in sessions))
             await targets.close()
-            engine.stop()
+            await engine.close()
         return ExitCode.FAILED if failed else ExitCode.OK
 
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from relay.metrics import Metrics
+from relay.net.acceptor import BindError, bind
 from relay.net.engine import Engine
-from relay.net.listener import BindError, bind
 from relay.net.tasks import Tasks
 from relay.node.certificates import NodeFiles, node_files
 from relay.node.node import Node
@@ -68,7 +68,7 @@ class Daemon:
                 return await self._serve(stop, sockets, tasks)
             finally:
                 await tasks.cancel()
-                engine.stop()
+                await engine.close()
                 threads.close()
 
     async def _serve(self, stop: asyncio.Event, sockets: dict[str, list[socket.socket]], tasks: Tasks) -> ExitCode:

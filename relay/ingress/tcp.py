@@ -1,7 +1,7 @@
 """A TCP entry: accepts users' connections, has a stream opened for each, and joins the two.
 
 The stream is opened first; until then the user's socket is not read, and a refusal resets it (a TCP entry has no other
-way to say no). Why is told to `Watcher`, for log and metrics.
+way to say no). Why is told to the watcher, for log and metrics.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol
 
+from relay.net.acceptor import Acceptor
 from relay.net.channel import Channel
 from relay.net.engine import Engine
-from relay.net.listener import accept_batch
 from relay.net.pump import Pump, prepare
 from relay.protocol.problem import Problem
 
@@ -46,55 +46,48 @@ class TcpEntry:
         connections: int = CONNECTIONS,
     ) -> None:
         self._engine = engine
-        self._sockets = sockets
         self._open_stream = open_stream
         self._watcher = watcher
         self._limit = connections
         self._opening: set[socket.socket] = set()
         self.active = 0
         """Connections now, those that wait for their stream included."""
-        for sock in sockets:
-            engine.loop.add_reader(sock.fileno(), self._on_readable, sock)
+        self._acceptor = Acceptor(engine.loop, sockets, on_accepted=self._on_accepted, on_batch=engine.settle)
 
     @property
     def port(self) -> int:
         """The port that is listened on."""
-        return int(self._sockets[0].getsockname()[1])
+        return self._acceptor.port
 
     def close(self) -> None:
         """Accept no more; connections that have their stream go on, the others are reset."""
-        for sock in self._sockets:
-            self._engine.loop.remove_reader(sock.fileno())
-            sock.close()
+        self._acceptor.close()
         for user in list(self._opening):
-            self._closed_early(user)
+            self._reset(user)
 
-    def _on_readable(self, listening: socket.socket) -> None:
-        for user, source in accept_batch(listening):
-            prepare(user)
-            if self.active >= self._limit:
-                user.close()
-                self._watcher.refused(Problem(503, "busy", f"this entry has {self.active} connections"), source)
-                continue
-            self.active += 1
-            self._opening.add(user)
-            self._open_stream(partial(self._answered, user, source))
-        self._engine.settle()
+    def _on_accepted(self, user: socket.socket, source: str) -> None:
+        prepare(user)
+        if self.active >= self._limit:
+            user.close()
+            self._watcher.refused(Problem(503, "busy", f"this entry has {self.active} connections"), source)
+            return
+        self.active += 1
+        self._opening.add(user)
+        self._open_stream(partial(self._answered, user, source))
 
     def _answered(self, user: socket.socket, source: str, result: Channel | Problem) -> None:
         if user not in self._opening:
             if isinstance(result, Channel):
                 result.reset()
-            return
-        if isinstance(result, Problem):
-            self._closed_early(user)
+        elif isinstance(result, Problem):
+            self._reset(user)
             self._watcher.refused(result, source)
-            return
-        self._opening.discard(user)
-        self._watcher.opened()
-        Pump(self._engine, user, result, self._closed).start(expect_data=True)
+        else:
+            self._opening.discard(user)
+            self._watcher.opened()
+            Pump(self._engine, user, result, self._closed).start(expect_data=True)
 
-    def _closed_early(self, user: socket.socket) -> None:
+    def _reset(self, user: socket.socket) -> None:
         self._opening.discard(user)
         user.close()
         self._closed()

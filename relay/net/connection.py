@@ -273,6 +273,7 @@ class Connection:
             return
         self._receiver = None
         self._linger = self._loop.call_later(CLOSE_TIMEOUT, self.abort)
+        self._engine.leaving[self] = self._loop.create_future()
         self._arm_reader()
         if last_words:
             self.write(last_words)
@@ -291,6 +292,7 @@ class Connection:
         self.closed = True
         if self._linger is not None:
             self._linger.cancel()
+            self._engine.leaving.pop(self).set_result(None)
         self._receiver = None
         self._loop.remove_reader(self._fd)
         self._loop.remove_writer(self._fd)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from relay.protocol.limits import HEADER_SIZE, MAX_FRAME
 
 if TYPE_CHECKING:
+    from relay.net.connection import Connection
     from relay.net.mux import Mux
 
 TICK: Final = 1.0
@@ -31,6 +32,8 @@ class Engine:
         self.frame = memoryview(bytearray(MAX_FRAME))
         """The frame that is being built: header, then payload."""
         self.muxes: set[Mux] = set()
+        self.leaving: dict[Connection, asyncio.Future[None]] = {}
+        """The connections that are saying goodbye, each with a future for its end."""
         self._dirty: list[Mux] = []
         self._timer: asyncio.TimerHandle | None = None
 
@@ -51,11 +54,14 @@ class Engine:
         """Begin to watch the timers of the sessions: keepalive, stalls, idle streams."""
         self._timer = self.loop.call_later(TICK, self._tick)
 
-    def stop(self) -> None:
-        """Stop the timers; sessions are closed by their owners."""
+    async def close(self) -> None:
+        """Stop the timers, and wait for the connections that are saying goodbye; each of them does so in bounded time.
+        Sessions are closed by their owners, before."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        while self.leaving:
+            await next(iter(self.leaving.values()))
 
     def _tick(self) -> None:
         self._timer = self.loop.call_later(TICK, self._tick)

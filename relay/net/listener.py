@@ -12,8 +12,9 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
 
+from relay.net.acceptor import Acceptor
 from relay.net.connection import Connection
 from relay.net.engine import Engine
 from relay.net.tasks import Tasks
@@ -21,14 +22,6 @@ from relay.protocol.errors import BadHead
 from relay.protocol.problem import Problem
 
 log = logging.getLogger(__name__)
-
-BACKLOG: Final = 1024
-ACCEPT_BATCH: Final = 64
-"""Connections taken per wake-up."""
-
-
-class BindError(Exception):
-    """An address that cannot be listened on; the text names it and the cause."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,43 +32,6 @@ class DoorLimits:
     """Seconds from accept until TLS and the whole head are there; not extended by bytes (R35)."""
     strangers: int = 256
     strangers_per_address: int = 16
-
-
-def bind(host: str, port: int) -> list[socket.socket]:
-    """Listening sockets for every address of `host`. Raises BindError; then none is left open."""
-    sockets: list[socket.socket] = []
-    try:
-        for family, kind, protocol, _, address in socket.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        ):
-            sock = socket.socket(family, kind, protocol)
-            sockets.append(sock)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            sock.setblocking(False)
-            sock.bind(address)
-            sock.listen(BACKLOG)
-    except OSError as error:
-        for sock in sockets:
-            sock.close()
-        raise BindError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
-    return sockets
-
-
-def accept_batch(sock: socket.socket) -> list[tuple[socket.socket, str]]:
-    """The connections that are waiting now, at most ACCEPT_BATCH, each with its peer's address. Out of descriptors is
-    logged, and the rest waits in the kernel."""
-    accepted: list[tuple[socket.socket, str]] = []
-    try:
-        while len(accepted) < ACCEPT_BATCH:
-            peer, address = sock.accept()
-            accepted.append((peer, str(address[0])))
-    except BlockingIOError:
-        pass
-    except OSError as error:
-        log.error("accept failed: %s", error)
-    return accepted
 
 
 class Listener:
@@ -92,7 +48,6 @@ class Listener:
         limits: DoorLimits | None = None,
     ) -> None:
         self._engine = engine
-        self._sockets = sockets
         self._context = context
         self._serve = serve
         self._limits = limits or DoorLimits()
@@ -100,26 +55,23 @@ class Listener:
         self._strangers: dict[asyncio.Task[None], str] = {}
         self.shed = 0
         """Strangers that were cut for newer ones."""
-        for sock in sockets:
-            engine.loop.add_reader(sock.fileno(), self._on_readable, sock)
+        self._acceptor = Acceptor(engine.loop, sockets, on_accepted=self._on_accepted)
 
     async def close(self) -> None:
         """Stop listening and cut who is still at the door."""
-        for sock in self._sockets:
-            self._engine.loop.remove_reader(sock.fileno())
-            sock.close()
-        self._sockets = []
+        self._acceptor.close()
         await self._tasks.cancel()
 
-    def _on_readable(self, sock: socket.socket) -> None:
-        for peer, address in accept_batch(sock):
-            self._make_room(address)
-            task = self._tasks.spawn(self._admit(peer, address), name=f"door {address}")
-            self._strangers[task] = address
-            task.add_done_callback(self._known)
+    def _on_accepted(self, peer: socket.socket, address: str) -> None:
+        self._make_room(address)
+        task = self._tasks.spawn(self._admit(peer, address), name=f"door {address}")
+        self._strangers[task] = address
+        task.add_done_callback(partial(self._known, peer))
 
-    def _known(self, task: asyncio.Task[None]) -> None:
+    def _known(self, peer: socket.socket, task: asyncio.Task[None]) -> None:
         self._strangers.pop(task, None)
+        # Shed before its first step, a task has not wrapped the socket; afterwards this closes nothing.
+        peer.close()
 
     def _make_room(self, address: str) -> None:
         same = [task for task, other in self._strangers.items() if other == address]

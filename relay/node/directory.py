@@ -63,7 +63,7 @@ class Directory:
             waiting.append(found)
 
     async def _query(self, agent_id: str) -> None:
-        answer: list[LeaseInfo] | DomainError
+        answer: list[LeaseInfo] | DomainError = DomainError("failed", f"the look-up of agent {agent_id} has failed")
         try:
             answer = await self._threads.run(self._registry.live_leases, agent_id)
         except DomainError as error:
@@ -71,9 +71,8 @@ class Directory:
         else:
             self._remember(agent_id, answer)
         finally:
-            waiting = self._looking.pop(agent_id)
-        for found in waiting:
-            found(answer)
+            for found in self._looking.pop(agent_id):
+                found(answer)
 
     def _last_known(self, agent_id: str) -> list[LeaseInfo] | None:
         known = self._known.get(agent_id)

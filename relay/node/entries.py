@@ -14,7 +14,7 @@ from typing import Final
 
 from relay.ingress.tcp import TcpEntry
 from relay.metrics import Metrics
-from relay.net.listener import BindError, bind
+from relay.net.acceptor import BindError, bind
 from relay.node.forwarding import Forwarder
 from relay.node.runtime import Runtime
 from relay.protocol.connect import ConnectRequest, split_authority
@@ -90,8 +90,12 @@ class Entries:
             sockets = await self._runtime.threads.run(bind, entry.listen.host, entry.listen.port)
         except BadHead as error:
             return f"target {entry.target!r}: {error}"
-        except BindError as error:
+        except (BindError, DomainError) as error:
             return str(error)
+        if why := self._closed():
+            for sock in sockets:
+                sock.close()
+            return why
         self._open[entry] = TcpEntry(
             self._runtime.engine,
             sockets,
