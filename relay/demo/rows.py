@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.management import call_command
-from tokens.services.service_tokens import token_issue
 
 from nodes.models import ServerNode
 from nodes.services.registration import node_register
 from relay.demo.seed import ADMIN_PASSWORD, ADMINISTRATOR, NODE_TOKEN, Route, Seed
-from relay.models import Route as RouteRow
 from relay.models import Service
+from relay.services.publishing import route_change, route_open, service_change, service_publish
 from tokens.models import ServiceToken
 from tokens.principal import TokenType
 from tokens.scope import AgentScope, Fleet, Scope
 from tokens.secret import digest
+from tokens.services.service_tokens import token_issue
 from tunnelmesh.common.secrets import Secret
 from tunnelmesh.conf.address import Address
-from tunnelmesh.db.clock import database_now
 
 ACTOR = "demo"
 
@@ -62,12 +62,14 @@ def _token(file: Path, kind: TokenType, scope: Scope) -> None:
 
 
 def _route(wanted: Route) -> None:
-    """A service and the one route to it, by the entry's name."""
-    now = database_now()
+    """A service by the entry's name, and the one route to it; their ports are others at every start."""
     target, listen = Address.parse(wanted.target), Address.parse(wanted.listen)
-    says = {"agent_id": wanted.agent, "host": target.host, "port": target.port, "updated_at": now}
-    service, _ = Service.objects.update_or_create(
-        name=wanted.name, defaults=says, create_defaults={**says, "created_at": now}
-    )
-    opens = {"server_node_id": wanted.node, "host": listen.host, "port": listen.port, "updated_at": now}
-    RouteRow.objects.update_or_create(service=service, defaults=opens, create_defaults={**opens, "created_at": now})
+    leads: dict[str, Any] = {"agent_id": wanted.agent, "host": target.host, "port": target.port}
+    opens: dict[str, Any] = {"server_node_id": wanted.node, "host": listen.host, "port": listen.port}
+    service = Service.active.filter(name=wanted.name).first()
+    if service is None:
+        service = service_publish(wanted.name, actor=ACTOR, **leads)
+        route_open(service, actor=ACTOR, **opens)
+    else:
+        service_change(service, actor=ACTOR, **leads)
+        route_change(service.routes.get(), actor=ACTOR, **opens)
