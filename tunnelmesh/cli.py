@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from django.core.management import execute_from_command_line
 
+from tunnelmesh.common.errors import ExitCode
 from tunnelmesh.conf.options import VARIABLE
 
 
@@ -22,8 +23,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.environ[VARIABLE] = config
     if arguments:
         arguments[0] = arguments[0].replace("-", "_") if not arguments[0].startswith("-") else arguments[0]
-    execute_from_command_line([program, *arguments])
-    return 0
+    try:
+        execute_from_command_line([program, *arguments])
+    except ModuleNotFoundError as error:
+        if error.name != os.environ["DJANGO_SETTINGS_MODULE"]:
+            raise
+        sys.stderr.write(f"DJANGO_SETTINGS_MODULE (or --settings) names {error.name}, and there is no such module.\n")
+        sys.stderr.write("Unset it, or name tunnelmesh.settings.production.\n")
+        return ExitCode.REFUSED_CONFIG
+    return ExitCode.OK
 
 
 def config_option(arguments: Sequence[str]) -> str | None:

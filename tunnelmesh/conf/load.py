@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, fields
 from difflib import get_close_matches
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -17,7 +18,7 @@ from tunnelmesh.conf.kinds import Kind
 from tunnelmesh.conf.schema import AgentConfig, Section, ServerConfig, settings
 from tunnelmesh.conf.secretref import Kind as SecretKind
 from tunnelmesh.conf.secretref import SecretRef
-from tunnelmesh.conf.values import Unfit, from_node, from_text
+from tunnelmesh.conf.values import Unfit, as_shown, from_node, from_text
 
 Config = TypeVar("Config", bound=Section)
 DEFAULT = "default"
@@ -32,6 +33,16 @@ class Loaded(Generic[Config]):
     value: Config
     sources: Mapping[str, str]
     path: Path | None
+
+    def shown(self) -> dict[str, Any]:
+        """Every key with its value and its source, for people and JSON; secrets are masked."""
+        return {
+            key: {"value": self._value(key, field), "source": self.sources[key]}
+            for key, field in settings(type(self.value))
+        }
+
+    def _value(self, key: str, field: "Field[Any]") -> Any:
+        return as_shown(field.metadata["kind"], attrgetter(key)(self.value))
 
 
 class BadConfiguration(Invalid):

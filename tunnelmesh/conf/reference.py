@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from tunnelmesh.conf.schema import AgentConfig, Section, ServerConfig, settings
-from tunnelmesh.conf.values import as_shown
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = {
@@ -89,8 +88,7 @@ def _default(field: "Field[Any]") -> str:
         return "{}"
     if field.default in (MISSING, None):
         return ""
-    shown = as_shown(field.metadata["kind"], field.default)
-    return str(shown)
+    return "[]" if field.default == () else field.metadata["kind"].show(field.default)
 
 
 def main() -> None:

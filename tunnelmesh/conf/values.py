@@ -54,10 +54,10 @@ def _shown(kind: Kind, text: str) -> str:
     return "a value that is not shown" if kind.secret else repr(redact(text[:80]))
 
 
-def as_shown(kind: Kind, value: Any) -> str | list[str] | dict[str, str] | None:
+def as_shown(kind: Kind, value: Any) -> Any:
     """A value for people and JSON, secrets masked."""
-    if value is None:
-        return None
+    if value is None or isinstance(value, int | float):
+        return value
     if kind.shape == "list":
         return [kind.show(item) for item in value]
     if kind.shape == "map":
