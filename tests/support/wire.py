@@ -15,6 +15,7 @@ from relay.protocol.errors import RemoteError
 from relay.protocol.events import (
     CreditReceived,
     DataReceived,
+    Event,
     GoAwayReceived,
     StreamFinished,
     StreamOpened,
@@ -35,32 +36,38 @@ def frame(kind: int, flags: int = 0, stream_id: int = 0, length: int | None = No
     return struct.pack(">BBHII", 0, kind, flags, stream_id, len(payload) if length is None else length) + payload
 
 
-def told(session: Session, data: bytes, *, now: float = 0.0, piece: int | None = None) -> list[Told]:
-    """What the session says to `data`, given in pieces of `piece` bytes (whole, if None); payload that follows payload
-    of the same stream is joined."""
-    said: list[Told] = []
+def told(
+    session: Session, data: bytes, *, now: float = 0.0, piece: int | None = None, said: list[Told] | None = None
+) -> list[Told]:
+    """What the session says to `data`, given in pieces of `piece` bytes (whole, if None), behind what it has `said`
+    before; payload that follows payload of the same stream is joined."""
+    said = [] if said is None else said
     step = piece or max(1, len(data))
     for start in range(0, len(data), step):
         for event in session.receive(data, start, min(start + step, len(data)), now):
-            match event:
-                case DataReceived(stream, first, last):
-                    before = said[-1] if said else None
-                    joined = data[first:last]
-                    if before is not None and before[:2] == ("data", stream.id) and len(before) == 3:
-                        joined = before[2] + joined
-                        said.pop()
-                    said.append(("data", stream.id, joined))
-                case StreamOpened(stream):
-                    said.append(("opened", stream.id))
-                case CreditReceived(stream):
-                    said.append(("credit", stream.id))
-                case StreamFinished(stream):
-                    said.append(("finished", stream.id))
-                case StreamReset(stream):
-                    said.append(("reset", stream.id))
-                case GoAwayReceived(code):
-                    said.append(("goaway", code))
+            say(said, event, data)
     return said
+
+
+def say(said: list[Told], event: Event, data: bytes) -> None:
+    """Put an event behind those that were `said`, as a tuple that can be compared."""
+    match event:
+        case DataReceived(stream, start, end):
+            before = said[-1] if said else ("", 0)
+            if len(before) == 3 and before[1] == stream.id:
+                said[-1] = ("data", stream.id, before[2] + data[start:end])
+            else:
+                said.append(("data", stream.id, data[start:end]))
+        case StreamOpened(stream):
+            said.append(("opened", stream.id))
+        case CreditReceived(stream):
+            said.append(("credit", stream.id))
+        case StreamFinished(stream):
+            said.append(("finished", stream.id))
+        case StreamReset(stream):
+            said.append(("reset", stream.id))
+        case GoAwayReceived(code):
+            said.append(("goaway", code))
 
 
 class Pipe:
@@ -211,7 +218,7 @@ class End:
             self._fail(error)
         self._flush()
 
-    def _on_event(self, event: object, data: bytes) -> None:
+    def _on_event(self, event: Event, data: bytes) -> None:
         match event:
             case DataReceived(stream, start, end):
                 self.received[stream.id] += data[start:end]
@@ -261,6 +268,7 @@ class Witness:
     def __init__(self) -> None:
         self.sides = (Spoken(), Spoken())
         self._unread = (bytearray(), bytearray())
+        self._payload = [0, 0]
 
     def saw(self, side: int, data: bytes) -> None:
         """Side 0 (the client) or 1 has written `data`. Raises AssertionError where it breaks the rules."""
@@ -270,14 +278,18 @@ class Witness:
                 self._judge(self.sides[side], self.sides[1 - side], side, (kind, flags, stream_id, length))
 
     def _frames(self, side: int) -> Iterator[tuple[int, int, int, int]]:
+        """The headers, each as soon as it is complete: the other side may answer before the payload has come."""
         unread = self._unread[side]
-        while len(unread) >= HEADER_SIZE:
+        while True:
+            skipped = min(self._payload[side], len(unread))
+            self._payload[side] -= skipped
+            del unread[:skipped]
+            if len(unread) < HEADER_SIZE:
+                return
             version, kind, flags, stream_id, length = struct.unpack_from(">BBHII", unread)
             assert version == 0
-            size = HEADER_SIZE + (length if kind == DATA else 0)
-            if len(unread) < size:
-                return
-            del unread[:size]
+            del unread[:HEADER_SIZE]
+            self._payload[side] = length if kind == DATA else 0
             yield kind, flags, stream_id, length
 
     @staticmethod
@@ -313,10 +325,13 @@ class Wire:
         self.witness = Witness()
 
     def write(self, side: int, limit: int | None = None) -> None:
-        """Let one end write, at most `limit` bytes."""
-        data = self.ends[side].take(limit)
+        """Let one end write, at most `limit` bytes; a closed one closes its direction behind its last words."""
+        end = self.ends[side]
+        data = end.take(limit)
         self.witness.saw(side, data)
         self.pipes[side].write(data, self.now)
+        if end.closed and not end.out:
+            self.pipes[side].room = 0
 
     def read(self, side: int, limit: int = 1 << 20) -> int:
         """Let one end read what has arrived, at most `limit` bytes; how many it got."""
@@ -329,9 +344,9 @@ class Wire:
         return len(data)
 
     def cut(self, room: int = 0) -> None:
-        """Both directions get `room` more bytes through, then the connection ends."""
+        """Both directions get at most `room` more bytes through, then the connection ends."""
         for pipe in self.pipes:
-            pipe.room = room
+            pipe.room = room if pipe.room is None else min(room, pipe.room)
 
     def settle(self, *, consume: bool = True) -> None:
         """Go on until nothing moves any more: everything is written, read and, if wanted, consumed."""
