@@ -14,7 +14,7 @@ from tunnelmesh.common.errors import Conflict, Refused
 from tunnelmesh.db.clock import database_now
 
 BATCH = 100
-OPEN_ATTEMPTS = 5
+OPEN_ATTEMPTS = 10
 
 
 def lease_open(node_id: str, *, epoch: int, agent_id: str, connection_id: str) -> Lease:

@@ -6,14 +6,16 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from django.db import connection
+from django.db import IntegrityError, connection
 
 from nodes.models import AgentConnection, ServerNode
 from nodes.selectors import live_leases
+from nodes.services import leases
 from nodes.services.leases import lease_close, lease_open, node_leases_close
 from tests.support.fleet import disable, let_expire, live_node, register
 from tunnelmesh.common.errors import Conflict, Refused
 from tunnelmesh.db.clock import database_now
+from tunnelmesh.db.unit import writes
 
 pytestmark = pytest.mark.django_db
 
@@ -92,6 +94,20 @@ def test_a_node_closes_its_own_epoch_only() -> None:
     assert [row.connection_id for row in AgentConnection.objects.filter(closed_at=None)] == ["c2"]
 
 
+def test_a_number_that_another_node_drew_first_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MySQL alone lets two transactions get so far; here the other node is played."""
+    epoch = live_node("server-a").epoch
+    draw, taken = leases._open, iter([IntegrityError("agent_leases_generation")] * (leases.OPEN_ATTEMPTS - 1))
+
+    def unlucky(*arguments: object) -> object:
+        for error in taken:
+            raise error
+        return draw(*arguments)
+
+    monkeypatch.setattr(leases, "_open", unlucky)
+    assert lease_open("server-a", epoch=epoch, agent_id="agent", connection_id="c1").generation == 1
+
+
 class TestLive:
     """A lease is live while its row is open and its node's record is live at the same epoch."""
 
@@ -163,7 +179,7 @@ def test_eight_nodes_open_for_one_agent_at_once() -> None:
     def open_on(node_id: str) -> None:
         barrier.wait()
         try:
-            lease_open(node_id, epoch=epochs[node_id], agent_id="agent", connection_id=f"c-{node_id}")
+            writes(lease_open)(node_id, epoch=epochs[node_id], agent_id="agent", connection_id=f"c-{node_id}")
         finally:
             connection.close()
 

@@ -15,6 +15,7 @@ from tests.support.fleet import FINGERPRINT, live_node, register
 from tunnelmesh.audit.models import AuditEvent
 from tunnelmesh.common.errors import Invalid
 from tunnelmesh.db.clock import database_now
+from tunnelmesh.db.unit import writes
 
 pytestmark = pytest.mark.django_db
 
@@ -100,6 +101,20 @@ def test_what_is_no_node_id(node_id: str) -> None:
     assert not ServerNode.objects.exists()
 
 
+def test_who_loses_the_race_to_create_a_record_takes_the_next_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MySQL alone lets two transactions get so far; here the other process is played."""
+    created = registration._created
+    monkeypatch.setattr(registration, "_created", lambda *record: not created(*record))
+    assert register("server-a").epoch == 2
+
+
+def test_a_second_record_of_one_id_is_not_created() -> None:
+    register("server-a")
+    own = {"address": "x", "version": "", "certificate_not_after": None, "certificate_fingerprint": ""}
+    assert not registration._created("server-a", own, database_now())
+    assert ServerNode.objects.get().address != "x"
+
+
 @pytest.mark.django_db(transaction=True)
 def test_sixteen_processes_of_one_new_id_start_at_once() -> None:
     """R10's ground: each start has an epoch of its own, and one record exists."""
@@ -109,7 +124,7 @@ def test_sixteen_processes_of_one_new_id_start_at_once() -> None:
     def start() -> None:
         barrier.wait()
         try:
-            epochs.append(register("server-a").epoch)
+            epochs.append(writes(register)("server-a").epoch)
         finally:
             connection.close()
 
