@@ -33,13 +33,14 @@ class Callers:
     def add(self, caller: Caller) -> None:
         """Take a session in. An older process's is closed as stale, an older one of the same process as superseded
         unless it drains; when two admissions overtook each other the stale one may be the new one."""
-        others = [other for other in self._callers if other.node_id == caller.node_id]
         self._callers.append(caller)
-        newest = max(other.epoch for other in (caller, *others))
-        for other in (*others, caller):
-            if other.epoch < newest:
-                other.mux.close(GoAwayCode.STALE_EPOCH, f"a newer process has epoch {newest}")
-            elif other is not caller and other.mux.can_open:
+        same_node = [other for other in self._callers if other.node_id == caller.node_id]
+        epoch = max(other.epoch for other in same_node)
+        newest = [other for other in same_node if other.epoch == epoch][-1]
+        for other in same_node:
+            if other.epoch < epoch:
+                other.mux.close(GoAwayCode.STALE_EPOCH, f"a newer process has epoch {epoch}")
+            elif other is not newest and other.mux.can_open:
                 other.mux.close(GoAwayCode.SUPERSEDED, "superseded by a newer session")
 
     def remove(self, mux: Mux) -> None:
