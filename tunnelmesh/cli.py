@@ -1,5 +1,6 @@
 """The `tunnelmesh` script and `manage.py`: Django's command line with hyphens allowed and `--config` heard early."""
 
+import argparse
 import os
 import sys
 from collections.abc import Sequence
@@ -13,13 +14,14 @@ from tunnelmesh.conf.options import VARIABLE
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Settings default to production, so that nothing insecure starts by being forgotten.
 
-    `init-node-id` and `init_node_id` are one command (T5). `--config PATH` also becomes TUNNELMESH_CONFIG, because the
-    database address is in that file and Django reads its settings before a command sees its own arguments.
+    `init-node-id` and `init_node_id` are one command (T5). `--config PATH` becomes TUNNELMESH_CONFIG, because the
+    database address is in that file and Django reads its settings before a command sees its own arguments; so every
+    command takes it, Django's own (`migrate`) among them.
     """
     program, *arguments = sys.argv if argv is None else argv
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tunnelmesh.settings.production")
-    config = config_option(arguments)
-    if config:
+    arguments, config = take_config(arguments)
+    if config is not None:
         os.environ[VARIABLE] = config
     if arguments:
         arguments[0] = arguments[0].replace("-", "_") if not arguments[0].startswith("-") else arguments[0]
@@ -34,14 +36,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     return ExitCode.OK
 
 
-def config_option(arguments: Sequence[str]) -> str | None:
-    """The value of the last `--config PATH` or `--config=PATH`; what follows a bare `--` is not ours."""
-    found = None
-    for position, argument in enumerate(arguments):
-        if argument == "--":
-            break
-        if argument.startswith("--config="):
-            found = argument.removeprefix("--config=")
-        elif argument == "--config" and position + 1 < len(arguments):
-            found = arguments[position + 1]
-    return found
+def take_config(arguments: Sequence[str]) -> tuple[list[str], str | None]:
+    """The arguments without `--config PATH` and `--config=PATH`, and the value of the last; what follows a bare `--` is
+    not ours."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--config", metavar="PATH")
+    found, rest = parser.parse_known_args(arguments[:end])
+    return [*rest, *arguments[end:]], found.config

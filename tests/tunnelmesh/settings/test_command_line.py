@@ -19,17 +19,24 @@ def manage(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
 
 
 @pytest.mark.parametrize(
-    ("arguments", "expected"),
+    ("arguments", "rest", "expected"),
     [
-        ([], None),
-        (["run", "--config"], None),
-        (["run", "--config", "/a"], "/a"),
-        (["run", "--config=/a", "--config", "/b"], "/b"),
-        (["run", "--", "--config", "/a"], None),
+        ([], [], None),
+        (["run", "--config", "/a", "-v0"], ["run", "-v0"], "/a"),
+        (["run", "--config=/a", "--config", "/b"], ["run"], "/b"),
+        (["run", "--", "--config", "/a"], ["run", "--", "--config", "/a"], None),
+        (["run", "--conf", "/a"], ["run", "--conf", "/a"], None),
     ],
 )
-def test_config_option(arguments: list[str], expected: str | None) -> None:
-    assert cli.config_option(arguments) == expected
+def test_config_is_taken_from_the_arguments(arguments: list[str], rest: list[str], expected: str | None) -> None:
+    assert cli.take_config(arguments) == (rest, expected)
+
+
+def test_config_without_its_path_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.take_config(["run", "--config"])
+    assert ended.value.code == 2
+    assert "--config: expected one argument" in capsys.readouterr().err
 
 
 def test_hyphens_name_the_same_command() -> None:
@@ -50,6 +57,13 @@ def test_environment_names_the_file_that_names_the_database(tmp_path: Path) -> N
     (tmp_path / "server.yaml").write_text(f"database: {{url: 'sqlite:///{tmp_path}/fleet.sqlite3'}}\n")
     config = str(tmp_path / "server.yaml")
     assert manage("migrate", "--verbosity=0", TUNNELMESH_CONFIG=config).returncode == 0
+    assert (tmp_path / "fleet.sqlite3").stat().st_size > 0
+
+
+def test_djangos_own_commands_take_config_too(tmp_path: Path) -> None:
+    (tmp_path / "server.yaml").write_text(f"database: {{url: 'sqlite:///{tmp_path}/fleet.sqlite3'}}\n")
+    done = manage("migrate", "--verbosity=0", "--config", str(tmp_path / "server.yaml"))
+    assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "fleet.sqlite3").stat().st_size > 0
 
 
