@@ -40,7 +40,7 @@ class Node:
     def __init__(self, runtime: Runtime, *, files: NodeFiles, credentials: Credentials | None) -> None:
         self.fenced = asyncio.Event()
         self.stopping = False
-        self._runtime = runtime
+        self.runtime = runtime
         self._files = files
         self._listeners: list[Listener] = []
         self.agents = Agents()
@@ -63,20 +63,20 @@ class Node:
 
     async def start(self, sockets: Sockets) -> None:
         """Begin to serve. Raises DomainError when the first heartbeat cannot be written."""
-        tasks = self._runtime.tasks
+        tasks = self.runtime.tasks
         await self.heartbeat.beat()
         self.heartbeat.judge()
         tasks.spawn(self.leases.run(), name="leases", critical=True)
         if not self.closed():
             await self.entries.follow()
         if self._files.relay is not None:
-            admission = NodeAdmission(self._runtime, callers=self.callers, forwarder=self.forwarder)
+            admission = NodeAdmission(self.runtime, callers=self.callers, forwarder=self.forwarder)
             self._listen(sockets["relay"], self._files.relay.server, admission)
         if self._files.agents is not None:
             self._listen(
                 sockets["agents"],
                 self._files.agents,
-                AgentAdmission(self._runtime, agents=self.agents, leases=self.leases),
+                AgentAdmission(self.runtime, agents=self.agents, leases=self.leases),
             )
         await self.health.start(sockets["admin"])
         tasks.spawn(self.heartbeat.run(), name="heartbeat", critical=True)
@@ -92,7 +92,7 @@ class Node:
         for listener in self._listeners:
             await listener.close()
         await self._say_draining()
-        await asyncio.gather(*(mux.drain(seconds) for mux in list(self._runtime.engine.muxes)))
+        await asyncio.gather(*(mux.drain(seconds) for mux in list(self.runtime.engine.muxes)))
 
     async def close(self) -> None:
         """End at once what is left, and give the leases back."""
@@ -106,10 +106,10 @@ class Node:
             await self._give_leases_back()
 
     def _listen(self, sockets: list[socket.socket], context: ssl.SSLContext, admission: Admission) -> None:
-        door = Door(admission, metrics=self._runtime.metrics, closed=self.closed)
-        limits = door_limits(self._runtime.limits)
+        door = Door(admission, metrics=self.runtime.metrics, closed=self.closed)
+        limits = door_limits(self.runtime.limits)
         self._listeners.append(
-            Listener(self._runtime.engine, sockets, context=lambda: context, serve=door.serve, limits=limits)
+            Listener(self.runtime.engine, sockets, context=lambda: context, serve=door.serve, limits=limits)
         )
 
     async def _tidy(self) -> None:
@@ -126,7 +126,7 @@ class Node:
             log.warning("the fleet is not told that this node drains: %s", error.message)
 
     async def _give_leases_back(self) -> None:
-        runtime, me = self._runtime, self._runtime.me
+        runtime, me = self.runtime, self.runtime.me
         try:
             await runtime.threads.run(runtime.registry.close_node_leases, me.node_id, epoch=me.epoch, reason="shutdown")
         except DomainError as error:
@@ -146,7 +146,7 @@ class Node:
             self._close_sessions(self.heartbeat.code, suspended)
 
     def _close_sessions(self, code: GoAwayCode, reason: str) -> None:
-        for mux in list(self._runtime.engine.muxes):
+        for mux in list(self.runtime.engine.muxes):
             mux.close(code, reason)
 
     def _unreachable(self) -> list[str]:
@@ -165,15 +165,15 @@ class Node:
 
     def _facts(self) -> dict[str, Any]:
         return {
-            "node": self._runtime.me.node_id,
-            "epoch": self._runtime.me.epoch,
+            "node": self.runtime.me.node_id,
+            "epoch": self.runtime.me.epoch,
             "databaseAgeSeconds": round(self.heartbeat.age, 1),
             "agents": len(self.agents),
             "entries": len(self.entries),
         }
 
     def _watch(self) -> None:
-        watch, muxes = self._runtime.metrics.watch, self._runtime.engine.muxes
+        watch, muxes = self.runtime.metrics.watch, self.runtime.engine.muxes
         watch("agent_sessions", "Agents' sessions held here.", lambda: len(self.agents))
         watch("node_sessions", "Sessions that other nodes have dialled to this one.", lambda: len(self.callers))
         watch("peer_sessions", "Sessions that this node has dialled.", lambda: len(list(self.peers or ())))

@@ -19,6 +19,7 @@ from relay.agent import Agent
 from relay.daemon import Daemon
 from relay.demo.pki import Authority
 from relay.demo.ports import LOOPBACK, free_ports
+from relay.net.engine import Engine
 from relay.node.node import Node
 from relay.registry import Registry
 from relay.services.publishing import route_open, service_publish
@@ -48,7 +49,7 @@ async def eventually(holds: Callable[[], Any], what: str = "") -> None:
     """Return once `holds()` is true; a condition that only polling shows."""
     try:
         async with asyncio.timeout(SECONDS):
-            while not holds():
+            while not holds():  # noqa: ASYNC110 - what is waited for is a fact of the product, which sets no event
                 await asyncio.sleep(0.01)
     except TimeoutError:
         raise AssertionError(f"waited {SECONDS:g} s in vain: {what or holds}") from None
@@ -77,8 +78,16 @@ class RunningNode(Running):
         return self.daemon.node
 
     @property
-    def node_id(self) -> str:
-        return self.daemon.node.me.node_id
+    def relay_port(self) -> int:
+        return self.config.server.relay.listen.port
+
+    @property
+    def agents_port(self) -> int:
+        return self.config.server.agents.listen.port
+
+    @property
+    def engine(self) -> Engine:
+        return self.node.runtime.engine
 
 
 @dataclass
@@ -190,7 +199,7 @@ class Cluster:
 
     async def start_agent(self, agent_id: str, *nodes: RunningNode, **changes: Any) -> RunningAgent:
         """An agent that is connected to all of `nodes`."""
-        ports = [each.config.server.agents.listen.port for each in nodes]
+        ports = [each.agents_port for each in nodes]
         running = await self.run_agent(await self.agent_config(agent_id, ports, **changes))
         await running.connected(len(nodes))
         return running
