@@ -38,6 +38,10 @@ class Proxy:
         """Hold every byte back from now on."""
         self._flowing.clear()
 
+    def resume(self) -> None:
+        """Let go of what was held back."""
+        self._flowing.set()
+
     def cut(self) -> None:
         """Reset every connection."""
         for writer in self._writers:
