@@ -24,6 +24,7 @@ def describe(mesh: Topology) -> dict[str, Any]:
         "ca": str(folder / "pki" / "ca.pem"),
         "database": str(folder / "tunnelmesh.sqlite3"),
         "logs": str(folder / "logs"),
+        "token_file": str(folder / "secrets" / NODE_TOKEN),
         "tokens": {"server_node": _secret(folder, NODE_TOKEN)},
     }
     description["agent"] = description["agents"][0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from shlex import join, quote
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -41,19 +42,20 @@ def _suggestions(demo: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield _("Through the tunnel (user, first node, second node, agent, service):"), f"curl {entry['url']}"
     yield _("Ten megabytes through it:"), f"curl -o /dev/null '{entry['url']}bytes?n=10000000'"
     yield _("What a node that may not come in is told (right certificate and token, an old epoch):"), _refused(demo)
-    yield _("Cut the way and see it come back:"), f"kill {last['pid']}; sleep 1; {' '.join(last['command'])}"
+    yield _("End the second node; the demo then tells how to start it again:"), f"kill {last['pid']}"
     login = "%(url)s  (%(username)s, %(password)s)"
     yield _("The console, as an administrator:"), login % {"url": demo["web"]["admin_url"], **demo["admin"]}
-    yield _("Follow the logs:"), f"tail -f {demo['logs']}/*.log"
+    yield _("Follow the logs:"), f"tail -f {quote(demo['logs'])}/*.log"
 
 
 def _refused(demo: dict[str, Any]) -> str:
     """A call at the last node's relay listener, in the first node's name."""
     caller, called = demo["nodes"][0], demo["nodes"][-1]
+    files = ["--cacert", demo["ca"], "--cert", caller["cert"], "--key", caller["key"]]
     return (
-        f"curl -i --http1.1 --cacert {demo['ca']} --cert {caller['cert']} --key {caller['key']}"
+        f"curl -i --http1.1 -w '\\n' {join(files)}"
         f" -H 'Connection: Upgrade' -H 'Upgrade: yamux' -H 'TunnelMesh-Node: {caller['id']}' -H 'TunnelMesh-Epoch: 0'"
-        f' -H "Authorization: Bearer $(cat {demo["state"]}/secrets/node-token)" https://{called["relay"]}/relay'
+        f' -H "Authorization: Bearer $(cat {quote(demo["token_file"])})" https://{called["relay"]}/relay'
     )
 
 

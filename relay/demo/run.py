@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -79,7 +80,7 @@ def _hold(mesh: Topology, signals: Signals, say: Say) -> None:
                 ended.add(process.name)
                 mesh.folder.describe(describe(mesh))
                 say(str(process.died()))
-                say(_("To start it again: %(command)s") % {"command": " ".join(process.command)})
+                say(_("To start it again: %(command)s") % {"command": shlex.join(process.command)})
         signals.wait()
 
 

@@ -22,7 +22,7 @@ from relay.demo.shape import Shape
 from relay.demo.wait import NotInTime, wait_until
 from tunnelmesh.common.clock import SystemClock
 
-READY_SECONDS = 30.0
+READY_SECONDS = 60.0
 STOP_SECONDS = 10.0
 
 

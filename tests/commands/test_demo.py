@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from relay.demo.commands import MANAGE, ROOT
+from relay.demo.folder import Folder
 from relay.demo.pki import Pair
 from relay.demo.ports import is_free
 from relay.demo.process import Process
@@ -203,6 +204,28 @@ def test_a_folder_with_other_things_is_refused(tmp_path: Path) -> None:
     assert demo.process.wait(SECONDS) == 1
     assert "holds other things than a demo" in demo.output
     assert [path.name for path in state.iterdir()] == ["thesis.txt"]
+
+
+def test_a_start_that_fails_tells_why_and_leaves_nothing(state: Path, tmp_path: Path) -> None:
+    state.mkdir()
+    (state / "lock").touch()
+    (state / "tunnelmesh.sqlite3").write_text("no database at all" * 100)
+    demo = Demo(state, tmp_path / "output", "--once")
+    assert demo.process.wait(SECONDS) == 1
+    assert "database ended (exit code 1)" in demo.output
+    assert "file is not a database" in demo.output
+    assert set(demo.description["pids"].values()) == {None}
+
+
+def test_a_reader_that_goes_away_ends_it(state: Path) -> None:
+    """`manage.py demo | head -1`: the second line finds nobody, which is no reason to leave processes behind."""
+    words = [*MANAGE, "demo", "--state", str(state)]
+    with subprocess.Popen(words, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as demo:
+        assert demo.stdout
+        demo.stdout.readline()
+        demo.stdout.close()
+        assert demo.wait(SECONDS) != 0
+    Folder(state).close()
 
 
 def test_unknown_option_is_a_usage_error(tmp_path: Path) -> None:

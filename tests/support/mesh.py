@@ -7,7 +7,7 @@ from typing import Protocol
 
 from relay.demo.shape import Shape
 from relay.demo.topology import Topology
-from tests.support.leaks import children, left_by
+from tests.support.leaks import left_by
 
 
 class LaunchMesh(Protocol):
@@ -19,8 +19,6 @@ class LaunchMesh(Protocol):
 @contextmanager
 def running(state: Path, shape: Shape, *, env: Mapping[str, str] | None = None) -> Iterator[Topology]:
     """A ready mesh; fails if it has left a process, a port or a file behind."""
-    before = children()
     with Topology(state, shape, env=env) as mesh:
         yield mesh
     assert left_by(mesh) == []
-    assert children() - before == set()
