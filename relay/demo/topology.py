@@ -20,6 +20,7 @@ from relay.demo.readiness import Condition, connected, serving
 from relay.demo.seed import ADMIN_PASSWORD, Seed
 from relay.demo.shape import Shape
 from relay.demo.wait import NotInTime, wait_until
+from relay.process import LOOP_VARIABLE
 from tunnelmesh.common.clock import SystemClock
 
 READY_SECONDS = 60.0
@@ -48,7 +49,7 @@ class Topology:
         self.folder = Folder(state)
         self.layout = Layout.choose(shape)
         self._watch = watch
-        self._env = {name: value for name, value in os.environ.items() if not name.startswith("TUNNELMESH_")}
+        self._env = {name: value for name, value in os.environ.items() if _is_inherited(name)}
         self._env |= {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **(env or {})}
 
         self.processes = {
@@ -166,3 +167,8 @@ class Topology:
         finally:
             self.kill()
             self.folder.close()
+
+
+def _is_inherited(variable: str) -> bool:
+    """The shell's own TUNNELMESH_ variables are meant for another installation, but for the choice of event loop."""
+    return variable == LOOP_VARIABLE or not variable.startswith("TUNNELMESH_")

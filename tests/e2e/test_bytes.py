@@ -11,20 +11,13 @@ import pytest
 
 from relay.demo import check
 from relay.demo.service import CHUNK, GREETING, random_chunks
-from relay.demo.shape import two_nodes
 from relay.demo.topology import Topology
 from relay.demo.wait import wait_until
 from tests.support.leaks import holds_at_most, sockets_of
-from tests.support.mesh import LaunchMesh
 
 MIB = 1024 * 1024
 STREAMS, PER_STREAM = 8, 8 * MIB
 SECONDS = 60.0
-
-
-@pytest.fixture(scope="module", params=["uvloop", "asyncio"])
-def mesh(request: pytest.FixtureRequest, launch_mesh: LaunchMesh) -> Topology:
-    return launch_mesh(two_nodes(), env={"TUNNELMESH_LOOP": request.param})
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,10 @@ from tests.support.capture import Capture, tls_records
 SIZE, SEED = 1024 * 1024, 4711
 HANDSHAKE, APPLICATION_DATA = 22, 23
 
-pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="a packet capture needs root")
+pytestmark = [
+    pytest.mark.capture,
+    pytest.mark.skipif(os.getuid() != 0, reason="a packet capture needs root"),
+]
 
 
 def pieces(content: bytes) -> list[bytes]:
