@@ -5,7 +5,7 @@ from itertools import chain
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent
+from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, NodeEvent
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from tunnelmesh.common.errors import Invalid
@@ -78,12 +78,18 @@ def is_empty(node: Node) -> bool:
 def _refuse_odd_structure(text: str, *, name: str) -> None:
     """Before anything is built: deep nesting and aliases cost a parser far more than they cost their author."""
     depth = 0
+    anchors: set[str] = set()
     for event in YAML(typ="safe", pure=True).parse(text):
+        line_number = event.start_mark.line + 1
         depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
         if depth > MAX_DEPTH:
-            raise _refusal(name, event.start_mark.line + 1, f"more than {MAX_DEPTH} levels")
+            raise _refusal(name, line_number, f"more than {MAX_DEPTH} levels")
         if isinstance(event, AliasEvent):
-            raise _refusal(name, event.start_mark.line + 1, "an alias (*name); write the value out instead")
+            raise _refusal(name, line_number, "an alias (*name); write the value out instead")
+        if isinstance(event, NodeEvent) and event.anchor:
+            if event.anchor in anchors:
+                raise _refusal(name, line_number, "an anchor (&name) a second time")
+            anchors.add(event.anchor)
 
 
 def _mappings(node: Node | None) -> Iterator[MappingNode]:
