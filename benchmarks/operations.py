@@ -108,12 +108,11 @@ def _latency_beside(prefix: str, rate: int) -> Callable[[Subject, float], Values
     def run(subject: Subject, seconds: float) -> Values:
         # Twice the time: beside a saturated stream a round trip takes long, and p99 needs a hundred of them.
         seconds *= 2
-        background = {"port": subject.tunnel.port, "rate": rate, "seconds": seconds + 1.0}
-        with generator.started("pace", **background) as bulk:
+        limit = seconds + 2 * _PATIENCE
+        with generator.started("pace", port=subject.tunnel.port, rate=rate, seconds=limit) as bulk:
+            generator.wait_until_ready(bulk)
             time.sleep(_SETTLE)
             values = _latency(subject, seconds, prefix)
-            if bulk.poll() is not None:
-                raise LoadFailed("the bulk ended before the round trips beside it")
             reached = generator.result_of(bulk, timeout=_PATIENCE)["rate"]
         if reached < rate * _NEAR:
             raise LoadFailed(f"the bulk beside it reached only {reached / 1e6:.1f} MB/s")

@@ -31,9 +31,9 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--verified", action="store_true", help="check every byte where it arrives")
     one.add_argument("--seconds", type=float, default=60.0, help="fail when it takes longer")
 
-    one = command(pace, "move bytes to the target for a time, at a steady rate")
+    one = command(pace, "move bytes to the target, at a steady rate, until stdin ends")
     one.add_argument("--rate", type=int, default=50_000_000, help="bytes a second; 0: as many as it can")
-    one.add_argument("--seconds", type=float, default=1.0)
+    one.add_argument("--seconds", type=float, default=60.0, help="end then even if stdin does not")
 
     one = command(latency, "round trips on one stream")
     one.add_argument("--seconds", type=float, default=1.0)

@@ -1,5 +1,7 @@
-"""Bulk for a given time, at a given rate or as fast as it goes: the load beside which latency is measured."""
+"""Bulk at a given rate or as fast as it goes, until told to end: the load beside which latency is measured."""
 
+import select
+import sys
 import time
 
 from benchmarks.load.dial import dial
@@ -10,16 +12,24 @@ _ENDLESS = 1 << 62
 
 
 def pace(*, port: int, rate: int, seconds: float) -> dict[str, float]:
-    """Sends `rate` bytes a second (0: all it can) on one stream for `seconds`; returns the rate that was reached."""
+    """Prints READY, then sends `rate` bytes a second (0: all it can) on one stream until stdin ends, or for `seconds`.
+
+    Returns the rate that was reached.
+    """
     sock, pattern = dial(port), Pattern()
     sock.sendall(Head(Mode.UP, _ENDLESS).encode())
+    print("READY", flush=True)
     sent = 0
     started = time.perf_counter()
-    while (elapsed := time.perf_counter() - started) < seconds:
+    while (elapsed := time.perf_counter() - started) < seconds and not _told_to_end():
         due = int(rate * elapsed) - sent if rate else _ENDLESS
         if due > 0:
             sent += pattern.send(sock, sent, due)
         else:
             time.sleep(_TICK)
     sock.close()
-    return {"rate": sent / seconds}
+    return {"rate": sent / elapsed}
+
+
+def _told_to_end() -> bool:
+    return bool(select.select([sys.stdin], [], [], 0)[0])
