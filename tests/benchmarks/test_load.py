@@ -86,7 +86,15 @@ def test_commands_answer_in_json(target: int) -> None:
     connect = generator.measure("connect", timeout=20, port=target, seconds=0.05)
     assert connect["count"] >= 32
     assert connect["failed"] == 0
-    assert generator.measure("pace", timeout=20, port=target, rate=1_000_000, seconds=0.1)["rate"] > 0
+
+
+@pytest.mark.parametrize("rate", [0, 50_000_000])
+def test_pace_goes_on_until_stdin_ends(target: int, rate: int) -> None:
+    with generator.started("pace", port=target, rate=rate) as bulk:
+        generator.wait_until_ready(bulk)
+        generator.measure("latency", timeout=20, port=target, seconds=0.05)
+        assert bulk.poll() is None
+        assert generator.result_of(bulk, timeout=20)["rate"] > 0
 
 
 def test_idle_streams_are_held_until_stdin_ends(target: int) -> None:
