@@ -15,14 +15,13 @@ from relay.checkup.tokens import token
 from relay.policy import ANY, AllowRule
 from tunnelmesh.conf.load import Loaded
 from tunnelmesh.conf.schema import AgentConfig
-from tunnelmesh.conf.secretref import Kind
 
 
 def check_agent(loaded: Loaded[AgentConfig], *, now: datetime, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Every finding about an agent's configuration that could be loaded."""
     config = loaded.value
     if loaded.path:
-        yield configuration_file(loaded.path, holds_secret=config.token.kind is Kind.LITERAL)
+        yield configuration_file(loaded.path, holds_secret=config.token.is_literal)
     yield from unknown_variables(environ)
     yield passed("name", config.name)
     yield passed("servers", ", ".join(map(str, config.servers)))

@@ -18,7 +18,7 @@ from relay.checkup.tokens import token
 from tunnelmesh.common.errors import DomainError
 from tunnelmesh.conf.load import Loaded
 from tunnelmesh.conf.schema import ServerConfig
-from tunnelmesh.conf.secretref import Kind, SecretRef
+from tunnelmesh.conf.secretref import SecretRef
 
 
 def check_node(loaded: Loaded[ServerConfig], *, now: datetime, environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -26,7 +26,7 @@ def check_node(loaded: Loaded[ServerConfig], *, now: datetime, environ: Mapping[
     config = loaded.value
     relay = config.server.relay
     if loaded.path:
-        literal = relay.node_token is not None and relay.node_token.kind is Kind.LITERAL
+        literal = relay.node_token is not None and relay.node_token.is_literal
         yield configuration_file(loaded.path, holds_secret=literal)
     yield from unknown_variables(environ)
     node_id, finding = _identity(loaded)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from django.utils.translation import gettext as _
 
@@ -11,18 +10,18 @@ from relay.checkup.files import secret_file
 from relay.checkup.finding import Finding, failed, passed, warned
 from tokens.secret import is_well_formed
 from tunnelmesh.common.errors import DomainError
-from tunnelmesh.conf.secretref import Kind, SecretRef
+from tunnelmesh.conf.secretref import SecretRef
 
 
 def token(check: str, ref: SecretRef, *, prefixes: tuple[str, ...]) -> Iterator[Finding]:
     """The token behind ``ref``; it is never shown. ``prefixes`` are those of the kinds that serve here."""
-    if ref.kind is Kind.LITERAL:
+    if ref.is_literal:
         hint = _(
             "Move it into a file that only the service can read: file:/path; then change it, it may have been seen."
         )
         yield warned(check, _("the token stands in the configuration itself"), hint)
-    if ref.kind is Kind.FILE and Path(str(ref.target)).is_file():
-        yield from secret_file(check, Path(str(ref.target)))
+    if ref.file and ref.file.is_file():
+        yield from secret_file(check, ref.file)
     try:
         secret = ref.resolve()
     except DomainError as error:

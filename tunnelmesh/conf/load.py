@@ -16,7 +16,6 @@ from tunnelmesh.common.secrets import redact
 from tunnelmesh.conf import yamltree
 from tunnelmesh.conf.kinds import Kind
 from tunnelmesh.conf.schema import AgentConfig, Section, ServerConfig, settings
-from tunnelmesh.conf.secretref import Kind as SecretKind
 from tunnelmesh.conf.secretref import SecretRef
 from tunnelmesh.conf.values import Unfit, as_shown, from_node, from_text
 
@@ -150,7 +149,7 @@ class _Loader(Generic[Config]):
         self._sources[key] = source
         try:
             value = from_text(kind, given) if isinstance(given, str) else from_node(kind, given)
-            if source == COMMAND_LINE and isinstance(value, SecretRef) and value.kind is SecretKind.LITERAL:
+            if source == COMMAND_LINE and isinstance(value, SecretRef) and value.is_literal:
                 raise Unfit("found the secret itself, which every user of this host can read there")
             self._values[key] = value
         except Unfit as found:

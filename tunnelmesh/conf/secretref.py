@@ -50,8 +50,17 @@ class SecretRef:
             raise ValueError("store: needs a path and a field, as in store:nodes/server-a#token")
         return cls(kind, target)
 
+    @property
+    def is_literal(self) -> bool:
+        """Whether whoever reads the configuration has the secret."""
+        return self.kind is Kind.LITERAL
+
+    @property
+    def file(self) -> Path | None:
+        return Path(str(self.target)) if self.kind is Kind.FILE else None
+
     def __str__(self) -> str:
-        return str(self.target) if self.kind is Kind.LITERAL else f"{self.kind}:{self.target}"
+        return str(self.target) if self.is_literal else f"{self.kind}:{self.target}"
 
     def resolve(self, environ: Mapping[str, str] | None = None) -> Secret:
         """Read the secret now. Raises NotFound when it is not there and Invalid or Refused when it cannot be used."""
@@ -59,8 +68,8 @@ class SecretRef:
             return self.target
         if self.kind is Kind.ENV:
             return self._from_environment(self.target, os.environ if environ is None else environ)
-        if self.kind is Kind.FILE:
-            return self._from_file(Path(self.target))
+        if self.file:
+            return self._from_file(self.file)
         raise Refused(
             "store_unavailable",
             f"{self}: this version has no credential store",
