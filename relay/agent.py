@@ -156,13 +156,14 @@ class ServerLink:
 
     def link_up(self, session: Mux) -> None:  # noqa: ARG002 - the link keeps it
         self._say("up", logging.INFO, f"connected to node {self.node}")
-        for other in self._agent.links:
-            if other is not self and other.node == self.node and other.link.session is not None:
-                log.warning("servers %s and %s are both node %s: one is enough", self.server, other.server, self.node)
 
     def link_down(self, why: Down, pause: float) -> None:
         if isinstance(why, DialFailed):
             self._say(str(why), logging.WARNING, f"not connected: {why}; next try in {pause:.1f} s")
+        elif why.code == GoAwayCode.SUPERSEDED:
+            cause = "does another process use this agent's token, or do two servers lead to one node?"
+            text = f"node {self.node} has a newer session of this agent: {cause} Next try in {pause:.1f} s"
+            self._say("superseded", logging.WARNING, text)
         else:
             self._say("ended", logging.INFO, f"the session has ended: {why}; next try in {pause:.1f} s")
 

@@ -120,6 +120,12 @@ class Cluster:
         """Run what uses the ORM, in a thread of its own."""
         return await asyncio.get_running_loop().run_in_executor(self._database, lambda: call(*args, **kwargs))
 
+    async def eventually(self, holds: Callable[[], bool]) -> None:
+        """Return once `holds()`, which asks the database, is true."""
+        async with asyncio.timeout(SECONDS):
+            while not await self.do(holds):
+                await asyncio.sleep(0.01)
+
     async def close(self) -> None:
         """End everything, agents first; the last word of each task is heard."""
         for each in reversed(self.running):
