@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from relay.demo.ports import LOOPBACK, free_ports
+from relay.demo.ports import LOOPBACK
 from relay.demo.shape import Entry, Shape
 
 
@@ -27,19 +28,24 @@ class Layout:
     console: int
 
     @classmethod
-    def choose(cls, shape: Shape) -> Layout:
-        """Pick free ports for every listener of ``shape``."""
-        ports = iter(free_ports(3 * len(shape.nodes) + len(shape.entries) + 2))
+    def of(cls, shape: Shape, ports: Iterable[int]) -> Layout:
+        """Give every listener of ``shape`` one of ``ports``, of which there are `ports_needed`."""
+        left = iter(ports)
         return cls(
-            nodes={node: NodePorts(next(ports), next(ports), next(ports)) for node in shape.nodes},
-            entries={entry.name: next(ports) for entry in shape.entries},
-            service=next(ports),
-            console=next(ports),
+            nodes={node: NodePorts(next(left), next(left), next(left)) for node in shape.nodes},
+            entries={entry.name: next(left) for entry in shape.entries},
+            service=next(left),
+            console=next(left),
         )
 
     def target(self, entry: Entry) -> str:
         """The address that ``entry`` leads to."""
         return entry.target or address(self.service)
+
+
+def ports_needed(shape: Shape) -> int:
+    """How many ports a mesh of that shape takes, a service and a console included."""
+    return 3 * len(shape.nodes) + len(shape.entries) + 2
 
 
 def address(port: int) -> str:

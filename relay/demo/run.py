@@ -59,13 +59,20 @@ def _bring_up(mesh: Topology, say: Say) -> None:
 
 
 def _check(mesh: Topology, signals: Signals, say: Say) -> None:
+    names = {
+        "greeting": _("a greeting"),
+        "download": _("download"),
+        "upload": _("upload"),
+        "exchange": _("both ways at once"),
+        "half-close": _("an answer after half-close"),
+    }
     entry = next(iter(mesh.entries.values()))
     for check in checks():
         signals.check()
         check.run(entry)
         say(
             _("passed: %(name)s (%(up)d bytes up, %(down)d down)")
-            % {"name": check.name, "up": check.bytes_up, "down": check.bytes_down}
+            % {"name": names[check.name], "up": check.bytes_up, "down": check.bytes_down}
         )
 
 

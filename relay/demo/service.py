@@ -88,14 +88,15 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(digest.encode())
 
     def _after_eof(self) -> None:
-        """?n=&seed=: read up to the end of the user's half of the connection, then answer as /bytes does and close."""
+        """?n=&seed=: answer as /exchange does, but only after the end of the user's half; then close."""
         self.close_connection = True
-        for _ in self._body():
-            pass
+        digest = self._body_digest()
         if self.rfile.read(1):
             self.send_error(400, "bytes after the body")
             return
-        self._bytes()
+        self._head(self._number("n") + 64)
+        self._send_random()
+        self.wfile.write(digest.encode())
 
     def _number(self, name: str) -> int:
         return self._query.get(name, 0)

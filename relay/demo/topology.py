@@ -13,8 +13,8 @@ from relay.demo.certificates import Certificates, ensure_certificates
 from relay.demo.commands import ROOT, CommandLine, commands, database_command
 from relay.demo.config import write_configs
 from relay.demo.folder import Folder
-from relay.demo.layout import Layout
-from relay.demo.ports import LOOPBACK
+from relay.demo.layout import Layout, ports_needed
+from relay.demo.ports import LOOPBACK, Reservation
 from relay.demo.process import Process
 from relay.demo.readiness import Condition, connected, serving
 from relay.demo.seed import ADMIN_PASSWORD, Seed
@@ -42,16 +42,16 @@ class Topology:
     ) -> None:
         """Take the folder over (see `Folder` for what it raises).
 
-        ``env`` is added to every process's environment. ``watch`` is called between steps and during every wait: what
-        it raises ends them.
+        ``env`` is added to every process's environment. ``watch`` is called during every wait; what it raises
+        ends the wait.
         """
         self.shape = shape
         self.folder = Folder(state)
-        self.layout = Layout.choose(shape)
+        self._reservation = Reservation(ports_needed(shape))
+        self.layout = Layout.of(shape, self._reservation.ports)
         self._watch = watch
         self._env = {name: value for name, value in os.environ.items() if _is_inherited(name)}
         self._env |= {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **(env or {})}
-
         self.processes = {
             name: self._process(name, command)
             for name, command in commands(shape, self.layout, folder=self.folder.path).items()
@@ -158,7 +158,7 @@ class Topology:
     def kill(self) -> None:
         """End every process at once."""
         for process in self.processes.values():
-            process.stop(0)
+            process.finish(0)
 
     def close(self) -> None:
         """Stop, and give the folder back."""
@@ -166,6 +166,7 @@ class Topology:
             self.stop()
         finally:
             self.kill()
+            self._reservation.release()
             self.folder.close()
 
 

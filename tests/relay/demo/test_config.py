@@ -5,14 +5,15 @@ from pathlib import Path
 from relay.demo.certificates import ensure_certificates
 from relay.demo.config import write_configs
 from relay.demo.folder import Folder
-from relay.demo.layout import Layout
+from relay.demo.layout import Layout, ports_needed
+from relay.demo.ports import free_ports
 from relay.demo.shape import two_nodes
 from tunnelmesh.conf.load import load_agent_config, load_server_config
 
 
 def test_files_are_valid_configuration(tmp_path: Path) -> None:
     folder, shape = Folder(tmp_path / "a folder: with #signs"), two_nodes()
-    layout = Layout.choose(shape)
+    layout = Layout.of(shape, free_ports(ports_needed(shape)))
     pins = ensure_certificates(folder.path / "pki", shape.nodes).pins
     folder.secret("node-token")
     folder.secret("agent-1")
