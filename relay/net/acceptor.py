@@ -1,13 +1,13 @@
-"""Listening sockets: bound with a clear error, accepted from in batches, and left alone for a while when the process is
-out of descriptors (the kernel keeps who waits; asking again at once would only spin)."""
+"""Listening sockets, and the connections that come in on them."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from errno import EADDRINUSE, EAFNOSUPPORT
+from typing import Any, Final
 
 log = logging.getLogger(__name__)
 
@@ -15,7 +15,9 @@ BACKLOG: Final = 1024
 ACCEPT_BATCH: Final = 64
 """Connections taken per wake-up."""
 PAUSE: Final = 1.0
-"""Seconds without accepting after accept has failed, as when descriptors run out."""
+"""Seconds without accepting after accept has failed, as when descriptors run out. Who waits stays in the kernel; trying
+again at once would only spin."""
+SAME_PORT_ATTEMPTS: Final = 16
 
 
 class BindError(Exception):
@@ -23,30 +25,56 @@ class BindError(Exception):
 
 
 def bind(host: str, port: int) -> list[socket.socket]:
-    """Listening sockets for every address of `host`. Raises BindError; then none is left open."""
+    """Listening sockets for every address of `host`, every address of this machine when it is empty. With port 0 they
+    share one free port. Raises BindError; then none is left open."""
+    try:
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        places = list(dict.fromkeys((family, address) for family, _, _, _, address in found))
+        for _ in range(SAME_PORT_ATTEMPTS - 1):
+            try:
+                return _bind_all(places)
+            except OSError as error:
+                # The port that is free for one family may be taken in the other.
+                if port or len(places) == 1 or error.errno != EADDRINUSE:
+                    raise
+        return _bind_all(places)
+    except OSError as error:
+        raise BindError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+
+
+def _bind_all(places: Sequence[tuple[int, Any]]) -> list[socket.socket]:
     sockets: list[socket.socket] = []
     try:
-        for family, kind, protocol, _, address in socket.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        ):
-            sock = socket.socket(family, kind, protocol)
+        for family, (host, wanted, *scope) in places:
+            port = wanted or (sockets[0].getsockname()[1] if sockets else 0)
+            try:
+                sock = socket.socket(family, socket.SOCK_STREAM)
+            except OSError as error:
+                # A machine without IPv6 still has the name "::".
+                if error.errno == EAFNOSUPPORT and len(places) > 1:
+                    continue
+                raise
             sockets.append(sock)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            sock.setblocking(False)
-            sock.bind(address)
-            sock.listen(BACKLOG)
-    except OSError as error:
+            _listen(sock, (host, port, *scope))
+    except BaseException:
         for sock in sockets:
             sock.close()
-        raise BindError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+        raise
     return sockets
+
+
+def _listen(sock: socket.socket, address: tuple[Any, ...]) -> None:
+    sock.setblocking(False)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if sock.family == socket.AF_INET6:
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    sock.bind(address)
+    sock.listen(BACKLOG)
 
 
 class Acceptor:
     """Calls `on_accepted(connection, address)` for each connection to the listening `sockets`, which it owns, and
-    `on_batch()` after each wake-up's last one."""
+    `on_batch()` after the last one of a wake-up."""
 
     def __init__(
         self,
@@ -60,8 +88,8 @@ class Acceptor:
         self._sockets = sockets
         self._on_accepted = on_accepted
         self._on_batch = on_batch
-        self._pause: asyncio.TimerHandle | None = None
-        self._watch()
+        for sock in sockets:
+            self._watch(sock)
 
     @property
     def port(self) -> int:
@@ -69,34 +97,27 @@ class Acceptor:
         return int(self._sockets[0].getsockname()[1])
 
     def close(self) -> None:
-        """Stop listening."""
-        if self._pause is not None:
-            self._pause.cancel()
-        self._ignore()
+        """Accept no more."""
         for sock in self._sockets:
+            self._loop.remove_reader(sock.fileno())
             sock.close()
         self._sockets = []
 
-    def _watch(self) -> None:
-        self._pause = None
-        for sock in self._sockets:
-            self._loop.add_reader(sock.fileno(), self._on_readable, sock)
-
-    def _ignore(self) -> None:
-        for sock in self._sockets:
-            self._loop.remove_reader(sock.fileno())
-
-    def _on_readable(self, listening: socket.socket) -> None:
+    def _on_readable(self, sock: socket.socket) -> None:
         try:
             for _ in range(ACCEPT_BATCH):
-                connection, address = listening.accept()
+                connection, address = sock.accept()
                 self._on_accepted(connection, str(address[0]))
         except BlockingIOError:
             pass
         except ConnectionAbortedError as error:
             log.debug("a connection was gone before it was accepted: %s", error)
         except OSError as error:
-            log.error("cannot accept on port %d, trying again in %g s: %s", self.port, PAUSE, error)
-            self._ignore()
-            self._pause = self._loop.call_later(PAUSE, self._watch)
+            log.error("no connections are accepted for %g s: %s", PAUSE, error.strerror or error)
+            self._loop.remove_reader(sock.fileno())
+            self._loop.call_later(PAUSE, self._watch, sock)
         self._on_batch()
+
+    def _watch(self, sock: socket.socket) -> None:
+        if sock in self._sockets:
+            self._loop.add_reader(sock.fileno(), self._on_readable, sock)

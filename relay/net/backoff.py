@@ -21,7 +21,7 @@ class Backoff:
         permanent refusal from `slow_from` to `slow_to`."""
         if permanent:
             return self.slow_from + random * (self.slow_to - self.slow_from)
-        ceiling = min(self.cap, self.base * 2 ** min(self.attempts, 32))
+        ceiling = min(self.cap, self.base * 2.0 ** min(self.attempts, 32))
         self.attempts += 1
         return random * ceiling
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from relay.protocol.connect import OK
 from relay.protocol.limits import HEADER_SIZE, MAX_FRAME
 from relay.protocol.problem import Problem
-from relay.protocol.stream import Stream
+from relay.protocol.stream import SENDING, Stream
 
 if TYPE_CHECKING:
     from relay.net.mux import Mux
@@ -80,7 +80,7 @@ NOBODY: Final = Nobody()
 class Channel:
     """A live stream of `mux`. Every method may be called on a channel whose stream has ended; then it does nothing."""
 
-    __slots__ = ("feeder", "finishing", "moved_at", "mux", "queue", "sink", "stream", "waiting")
+    __slots__ = ("feeder", "finishing", "moved_at", "mux", "queue", "queue_moved_at", "sink", "stream", "waiting")
 
     def __init__(self, mux: Mux, stream: Stream, sink: Sink, now: float) -> None:
         self.mux = mux
@@ -94,6 +94,8 @@ class Channel:
         """True while the mux will call `resume` when the link takes bytes again."""
         self.moved_at = now
         """When this stream last carried a byte, either way."""
+        self.queue_moved_at = now
+        """When what waits, here or at the sink, began to wait or last became less."""
 
     # -- outwards --------------------------------------------------------------------------------------------------
 
@@ -101,7 +103,7 @@ class Channel:
         """Payload that one `send` would take now. While the link is blocked only a source of small pieces gets some:
         it must not wait behind the bulk of others."""
         stream = self.stream
-        if not stream.state or self.queue is not None or self.finishing:
+        if not stream.state & SENDING or self.queue is not None:
             return 0
         if self.mux.connection.blocked:
             if not small or not self.mux.has_room:
@@ -130,8 +132,9 @@ class Channel:
         if start + count < end and self.stream.state:
             if self.queue is None:
                 self.queue = bytearray()
+                self.queue_moved_at = self.mux.engine.now()
             self.queue += buffer[start + count : end]
-            self.wait(first=len(self.queue) < SMALL)
+            self.wait()
         return count
 
     def send_bytes(self, data: bytes) -> None:
@@ -157,12 +160,11 @@ class Channel:
             self.mux.session.reset(self.stream)
             self.mux.stream_moved(self)
 
-    def wait(self, *, first: bool) -> None:
-        """Have `resume` called when there may be room again, `first` before the streams that move much. Without credit
-        it is the peer's grant that wakes the stream."""
+    def wait(self) -> None:
+        """Have `resume` called when there may be room again. Without credit it is the peer's grant that does it."""
         if not self.waiting and self.stream.send_window:
             self.waiting = True
-            self.mux.wait(self, first=first)
+            self.mux.wait(self)
 
     def resume(self) -> None:
         """The link takes bytes again, or the peer has granted credit."""
@@ -180,8 +182,9 @@ class Channel:
             frame[HEADER_SIZE : HEADER_SIZE + count] = queue[:count]
             self.send(frame, HEADER_SIZE, HEADER_SIZE + count)
             del queue[:count]
+            self.queue_moved_at = self.mux.engine.now()
         if queue:
-            self.wait(first=len(queue) < SMALL)
+            self.wait()
         else:
             self.queue = None
         if count:

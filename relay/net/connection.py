@@ -1,8 +1,8 @@
 """One TLS connection: a non-blocking `ssl.SSLSocket` driven by `add_reader` and `add_writer` (design.md 3.1).
 
-It has two lives. First the heads: `handshake`, `read_head`, `send`, awaited by ordinary tasks. Then, from `start`
-on, the data plane: callbacks, the engine's shared buffer, no task. Bytes that came behind the head are delivered first.
-Both directions may want the other one's readiness (a TLS 1.3 key update while reading, say).
+It has two lives. The first is `Opening`. The second, from `start` on, is the data plane: callbacks, the engine's shared
+buffer, no task. Bytes that came behind the head are delivered first. Either direction may want the other one's
+readiness (a TLS 1.3 key update while reading, say).
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import asyncio
 import contextlib
 import socket
 import ssl
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from relay.net.engine import Engine
-from relay.protocol.heads import MAX_HEAD, find_end
+from relay.net.opening import Opening
 from relay.protocol.limits import HEADER_SIZE, MAX_FRAME, TLS_RECORD
 
 CLOSE_TIMEOUT: Final = 3.0
@@ -32,11 +33,11 @@ class Receiver(Protocol):
         """Everything that was given to `write` has gone; the connection is no longer `blocked`."""
 
     def on_lost(self, reason: str) -> None:
-        """The connection has ended; it is closed already."""
+        """The connection has ended; it is closed already. Never called from inside `write`."""
 
 
-class Connection:
-    """A TLS connection over a connected non-blocking socket."""
+class Connection(Opening):
+    """A TLS connection. `release` or a session ends what `Opening` has begun."""
 
     def __init__(
         self,
@@ -48,127 +49,39 @@ class Connection:
         server_name: str | None = None,
         source: str = "",
     ) -> None:
-        sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.source = source
-        """The peer's address, for logs."""
+        super().__init__(engine, sock, context, server=server, server_name=server_name, source=source)
         self.blocked = False
         """True while bytes wait because the socket takes no more."""
-        self.closed = False
         self.written_at = engine.now()
-        """When the socket last took a byte, or had nothing to take."""
-        self._engine = engine
-        self._loop = engine.loop
-        self._socket = context.wrap_socket(
-            sock, server_side=server, server_hostname=server_name, do_handshake_on_connect=False
-        )
-        self._fd = self._socket.fileno()
+        """When the socket last took a byte of what waits, or something began to wait."""
         self._receiver: Receiver | None = None
-        self._behind_head = b""
         self._tail = bytearray()
         self._reading = self._writing = False
         self._read_wants_write = self._write_wants_read = False
         self._linger: asyncio.TimerHandle | None = None
-
-    # -- the heads -------------------------------------------------------------------------------------------------
-
-    async def handshake(self) -> None:
-        """Complete the TLS handshake. Raises OSError (ssl.SSLError among them)."""
-        while True:
-            try:
-                self._socket.do_handshake()
-                return
-            except ssl.SSLWantReadError:
-                await self._readable()
-            except ssl.SSLWantWriteError:
-                await self._writable()
-
-    def peer_certificate(self) -> bytes | None:
-        """The peer's certificate as DER, or None when it sent none."""
-        return self._socket.getpeercert(binary_form=True)
-
-    async def read_head(self) -> bytes:
-        """One HTTP head with its empty line. Raises BadHead above 16 KiB, and EOFError at the end of the connection."""
-        buffer = bytearray(self._behind_head)
-        while not (end := find_end(buffer)):
-            buffer += await self.read_some(MAX_HEAD)
-        self._behind_head = bytes(buffer[end:])
-        return bytes(buffer[:end])
-
-    async def read_body(self, length: int) -> bytes:
-        """`length` bytes behind the head, or fewer when the connection ends before."""
-        buffer = bytearray(self._behind_head)
-        try:
-            while len(buffer) < length:
-                buffer += await self.read_some(length - len(buffer))
-        except (EOFError, OSError):
-            pass
-        self._behind_head = bytes(buffer[length:])
-        return bytes(buffer[:length])
-
-    async def read_some(self, limit: int) -> bytes:
-        """At least one byte, at most `limit`. Raises EOFError and OSError."""
-        while True:
-            try:
-                data = self._socket.recv(limit)
-            except ssl.SSLWantReadError:
-                await self._readable()
-            except ssl.SSLWantWriteError:
-                await self._writable()
-            else:
-                if not data:
-                    raise EOFError("the peer closed the connection")
-                return data
-
-    async def send(self, data: bytes) -> None:
-        """Write a head: all of it. Raises OSError."""
-        view = memoryview(data)
-        while view:
-            try:
-                view = view[self._socket.send(view) :]
-            except ssl.SSLWantWriteError:
-                await self._writable()
-            except ssl.SSLWantReadError:
-                await self._readable()
-
-    async def _readable(self) -> None:
-        ready = self._loop.create_future()
-        self._loop.add_reader(self._fd, _wake, ready)
-        try:
-            await ready
-        finally:
-            if not self.closed:
-                self._loop.remove_reader(self._fd)
-
-    async def _writable(self) -> None:
-        ready = self._loop.create_future()
-        self._loop.add_writer(self._fd, _wake, ready)
-        try:
-            await ready
-        finally:
-            if not self.closed:
-                self._loop.remove_writer(self._fd)
-
-    # -- the data plane --------------------------------------------------------------------------------------------
+        self._over = asyncio.Event()
 
     def start(self, receiver: Receiver) -> None:
-        """Begin the data plane; what came behind the head is delivered in the next turn."""
+        """Begin the data plane; what came behind the head is delivered in the next turn, before anything else."""
         self._receiver = receiver
-        self._arm_reader()
+        self._watch()
         if self._behind_head:
             self._loop.call_soon(self._deliver_behind_head)
 
     def _deliver_behind_head(self) -> None:
         data, self._behind_head = self._behind_head, b""
-        if self._receiver is not None and not self.closed:
+        if data and self._receiver is not None:
             end = HEADER_SIZE + len(data)
             self._engine.received[HEADER_SIZE:end] = data
             self._receiver.on_bytes(HEADER_SIZE, end)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Write all of `data`, or keep a copy of what the socket does not take and be `blocked` until it does."""
+        """Write all of `data`, or keep a copy of what the socket does not take and be `blocked` until it does. On a
+        closed connection this does nothing."""
         if self.blocked:
             self._tail += data
+            return
+        if self.closed:
             return
         view = memoryview(data)
         taken = self._write(view)
@@ -176,7 +89,7 @@ class Connection:
             self._tail += view[taken:]
             self.blocked = True
             self.written_at = self._engine.now()
-            self._watch_writability()
+            self._watch()
 
     def _write(self, view: memoryview) -> int:
         """How many bytes the socket took. One TLS record a call: SSL_write is all or nothing, and after a refusal it
@@ -197,13 +110,13 @@ class Connection:
         if self._read_wants_write:
             self._read_wants_write = False
             self._on_readable()
-        if self._tail and not self.closed:
+        if self._tail:
             with memoryview(self._tail) as view:
                 taken = self._write(view)
             if taken:
                 self.written_at = self._engine.now()
                 del self._tail[:taken]
-        self._watch_writability()
+        self._watch()
         if self._tail or self.closed or not self.blocked:
             return
         self.blocked = False
@@ -212,18 +125,29 @@ class Connection:
         elif self._linger is not None:
             self._say_goodbye()
 
-    def _watch_writability(self) -> None:
-        """Watch while something waits for it; not while SSL_write waits for input, the loop would spin."""
-        wanted = self._read_wants_write or (bool(self._tail) and not self._write_wants_read)
-        if self.closed or wanted == self._writing:
+    def _watch(self) -> None:
+        """Watch for what can go on: not for input while SSL_read waits to write, nor for room while SSL_write waits to
+        read. The loop would spin."""
+        if self.closed:
             return
-        self._writing = wanted
-        if wanted:
-            self._loop.add_writer(self._fd, self._on_writable)
-        else:
-            self._loop.remove_writer(self._fd)
+        reading = not self._read_wants_write
+        if reading != self._reading:
+            self._reading = reading
+            if reading:
+                self._loop.add_reader(self._fd, self._on_readable)
+            else:
+                self._loop.remove_reader(self._fd)
+        writing = self._read_wants_write or (bool(self._tail) and not self._write_wants_read)
+        if writing != self._writing:
+            self._writing = writing
+            if writing:
+                self._loop.add_writer(self._fd, self._on_writable)
+            else:
+                self._loop.remove_writer(self._fd)
 
     def _on_readable(self) -> None:
+        if self._behind_head:
+            self._deliver_behind_head()  # uvloop may be here before it has called what was to be called soon
         if self._write_wants_read:
             self._write_wants_read = False
             self._on_writable()
@@ -240,7 +164,8 @@ class Connection:
 
     def _read(self) -> tuple[int, str | None]:
         """Fill the shared buffer. Where the plaintext ends, and why the connection is lost, if it is."""
-        end, view, read = HEADER_SIZE, self._engine.received, self._socket.read
+        end, view = HEADER_SIZE, self._engine.received
+        read: Callable[[int, memoryview], int] = self._socket.read  # type: ignore[assignment]  # into a buffer: a count
         try:
             while end + TLS_RECORD <= BUFFER_END:
                 count = read(TLS_RECORD, view[end : end + TLS_RECORD])
@@ -254,7 +179,7 @@ class Connection:
             return end, None
         except ssl.SSLWantWriteError:
             self._read_wants_write = True
-            self._watch_writability()
+            self._watch()
             return end, None
         except (OSError, ValueError) as error:
             return end, _reason(error)
@@ -272,17 +197,22 @@ class Connection:
         if self.closed or self._linger is not None:
             return
         self._receiver = None
+        self._engine.closing.add(self)
         self._linger = self._loop.call_later(CLOSE_TIMEOUT, self.abort)
-        self._engine.leaving[self] = self._loop.create_future()
-        self._arm_reader()
+        self._watch()
         if last_words:
             self.write(last_words)
         if not self.blocked and not self.closed:
             self._say_goodbye()
 
+    async def wait_closed(self) -> None:
+        """Until the connection has closed, if it is closing: at most `CLOSE_TIMEOUT`."""
+        if self._linger is not None:
+            await self._over.wait()
+
     def release(self) -> None:
-        """Close at once what nobody has started or is closing already."""
-        if self._receiver is None and self._linger is None:
+        """Close at once unless a session has it."""
+        if self._receiver is None:
             self.abort()
 
     def abort(self) -> None:
@@ -290,14 +220,16 @@ class Connection:
         if self.closed:
             return
         self.closed = True
+        self.blocked = False
         if self._linger is not None:
             self._linger.cancel()
-            self._engine.leaving.pop(self).set_result(None)
         self._receiver = None
+        self._engine.closing.discard(self)
         self._loop.remove_reader(self._fd)
         self._loop.remove_writer(self._fd)
-        self._tail.clear()
+        self._tail = bytearray()  # not cleared: a write that has just failed still looks at the old one
         self._socket.close()
+        self._over.set()
 
     def _say_goodbye(self) -> None:
         """close_notify, then FIN. The TLS object stays, so only the plain socket's methods are used from here on."""
@@ -321,20 +253,11 @@ class Connection:
         self.abort()
 
     def _lose(self, reason: str) -> None:
+        """Close at once, and tell the receiver in the next turn: it may be in the middle of a call of `write`."""
         receiver = self._receiver
         self.abort()
         if receiver is not None:
-            receiver.on_lost(reason)
-
-    def _arm_reader(self) -> None:
-        if not self._reading and not self.closed:
-            self._reading = True
-            self._loop.add_reader(self._fd, self._on_readable)
-
-
-def _wake(ready: asyncio.Future[None]) -> None:
-    if not ready.done():
-        ready.set_result(None)
+            self._loop.call_soon(receiver.on_lost, reason)
 
 
 def _reason(error: Exception) -> str:

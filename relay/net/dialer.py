@@ -6,11 +6,12 @@ Under TLS 1.3 only the 101 means "connected": a server that rejects our certific
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from relay.net.connection import Connection
 from relay.net.engine import Engine
@@ -36,7 +37,7 @@ class PeerMismatch(Exception):
     """The peer's certificate is a good one, but not that of the peer we meant."""
 
 
-@dataclass
+@dataclass(eq=False)
 class DialFailed(Exception):
     """Why there is no session. `stage` is connect, tls, verify or upgrade."""
 
@@ -66,7 +67,7 @@ class Dial:
 
 async def dial(engine: Engine, to: Dial) -> tuple[Connection, Accepted]:
     """A connection on which the 101 has been read. Raises DialFailed; then nothing is left open."""
-    sock = await _connect(to)
+    sock = await _connect(engine.loop, to)
     try:
         connection = Connection(
             engine, sock, to.context, server=False, server_name=to.server_name or to.host, source=to.host
@@ -83,28 +84,36 @@ async def dial(engine: Engine, to: Dial) -> tuple[Connection, Accepted]:
     return connection, accepted
 
 
-async def _connect(to: Dial) -> socket.socket:
-    loop = asyncio.get_running_loop()
-    last: Exception | None = None
+async def _connect(loop: asyncio.AbstractEventLoop, to: Dial) -> socket.socket:
+    """A connection to the first address that answers; each gets an equal share of the time that is left."""
+    seconds = to.timeouts.connect
+    ends = loop.time() + seconds
     try:
-        async with asyncio.timeout(to.timeouts.connect):
-            for family, kind, protocol, _, address in await loop.getaddrinfo(to.host, to.port, type=socket.SOCK_STREAM):
-                sock = socket.socket(family, kind, protocol)
-                try:
-                    sock.setblocking(False)
-                    await loop.sock_connect(sock, address)
-                    return sock
-                except OSError as error:
-                    last = error
-                    sock.close()
-                except BaseException:
-                    sock.close()
-                    raise
-    except TimeoutError as error:
-        raise DialFailed("connect", f"no answer within {to.timeouts.connect:.0f} s") from error
-    except OSError as error:
-        last = error
-    raise DialFailed("connect", str(last)) from last
+        async with asyncio.timeout_at(ends):
+            places = await loop.getaddrinfo(to.host, to.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise DialFailed("connect", f"{to.host}: {error or f'not resolved within {seconds:g} s'}") from error
+    reasons: list[str] = []
+    for left, (family, _, _, _, address) in zip(range(len(places), 0, -1), places, strict=True):
+        now = loop.time()
+        try:
+            async with asyncio.timeout_at(now + (ends - now) / left):
+                return await _connect_to(loop, family, address)
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno else f"no answer within {seconds / len(places):g} s"
+            reasons.append(f"{address[0]}: {why}")
+    raise DialFailed("connect", "; ".join(reasons))
+
+
+async def _connect_to(loop: asyncio.AbstractEventLoop, family: int, address: tuple[Any, ...]) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        await loop.sock_connect(sock, address)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
 
 
 async def _handshake(connection: Connection, to: Dial) -> None:
@@ -112,7 +121,7 @@ async def _handshake(connection: Connection, to: Dial) -> None:
         async with asyncio.timeout(to.timeouts.tls):
             await connection.handshake()
     except TimeoutError as error:
-        raise DialFailed("tls", f"no handshake within {to.timeouts.tls:.0f} s") from error
+        raise DialFailed("tls", f"no handshake within {to.timeouts.tls:g} s") from error
     except ssl.SSLCertVerificationError as error:
         raise DialFailed("verify", f"the server's certificate: {error.verify_message}", permanent=True) from error
     except OSError as error:
@@ -121,6 +130,9 @@ async def _handshake(connection: Connection, to: Dial) -> None:
         to.verify(connection.peer_certificate() or b"")
     except PeerMismatch as error:
         raise DialFailed("verify", str(error), permanent=True) from error
+    except Exception as error:
+        # Without a CA (a pin alone) the certificate is whatever a stranger has made up.
+        raise DialFailed("verify", f"the server's certificate cannot be read: {error}", permanent=True) from error
 
 
 async def _upgrade(connection: Connection, to: Dial) -> Accepted:
@@ -133,7 +145,7 @@ async def _upgrade(connection: Connection, to: Dial) -> Accepted:
                 return accepted
             refusal = problem.decode(head, await connection.read_body(problem.body_length(head)))
     except TimeoutError as error:
-        raise DialFailed("upgrade", f"no answer within {to.timeouts.upgrade:.0f} s") from error
+        raise DialFailed("upgrade", f"no answer within {to.timeouts.upgrade:g} s") from error
     except BadHead as error:
         raise DialFailed("upgrade", f"not a TunnelMesh server: {error}", permanent=True) from error
     except (EOFError, OSError) as error:

@@ -32,8 +32,8 @@ class Engine:
         self.frame = memoryview(bytearray(MAX_FRAME))
         """The frame that is being built: header, then payload."""
         self.muxes: set[Mux] = set()
-        self.leaving: dict[Connection, asyncio.Future[None]] = {}
-        """The connections that are saying goodbye, each with a future for its end."""
+        self.closing: set[Connection] = set()
+        """Connections that still say their last words."""
         self._dirty: list[Mux] = []
         self._timer: asyncio.TimerHandle | None = None
 
@@ -55,13 +55,12 @@ class Engine:
         self._timer = self.loop.call_later(TICK, self._tick)
 
     async def close(self) -> None:
-        """Stop the timers, and wait for the connections that are saying goodbye; each of them does so in bounded time.
-        Sessions are closed by their owners, before."""
+        """Stop the timers, and wait until every closing connection has said its last words: a process that ends before
+        may reset them. Bounded; sessions are closed by their owners, before."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        while self.leaving:
-            await next(iter(self.leaving.values()))
+        await asyncio.gather(*(connection.wait_closed() for connection in self.closing))
 
     def _tick(self) -> None:
         self._timer = self.loop.call_later(TICK, self._tick)

@@ -7,6 +7,7 @@ returned, so at most one window waits (lessons.md: data that arrives while the t
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from relay.net.channel import Channel, Feeder, Sink
 from relay.protocol import connect, problem
@@ -18,6 +19,8 @@ from relay.protocol.problem import Problem
 
 LOST = Problem(502, "reset", "the stream was reset before the target was reached")
 LATE = Problem(504, "timeout", "no answer within the time for opening a stream")
+HEAD_TIMEOUT: Final = 10.0
+"""Seconds from a SYN to its whole CONNECT head, as at the doors."""
 
 
 class Holder:
@@ -54,7 +57,7 @@ class Holder:
         self.held.clear()
 
     def on_tick(self) -> None:
-        """Nothing to watch."""
+        """Is it too late?"""
 
     def head_ends(self, end: int) -> None:
         """The head was `held[:end]`; only its credit is returned, what lies behind it stays."""
@@ -73,11 +76,12 @@ class Holder:
 class HeadReader(Holder):
     """Reads the CONNECT head of a stream that the peer opened."""
 
-    __slots__ = ("_on_stream",)
+    __slots__ = ("_deadline", "_on_stream")
 
     def __init__(self, channel: Channel, on_stream: Callable[[Channel, ConnectRequest], None]) -> None:
         super().__init__(channel)
         self._on_stream = on_stream
+        self._deadline = channel.moved_at + HEAD_TIMEOUT
 
     def on_head(self) -> None:
         try:
@@ -95,16 +99,20 @@ class HeadReader(Holder):
         if not self.head_read:
             self.channel.reset()
 
+    def on_tick(self) -> None:
+        if not self.head_read and self.channel.mux.seen >= self._deadline:
+            self.channel.reset()
+
 
 class AnswerReader(Holder):
-    """Reads the answer to our CONNECT, within a time; `on_answer` is called once."""
+    """Reads the answer to our CONNECT, until `deadline`; `on_answer` is called once."""
 
-    __slots__ = ("_on_answer", "_timer")
+    __slots__ = ("_deadline", "_on_answer")
 
-    def __init__(self, channel: Channel, on_answer: Callable[[Channel | Problem], None], timeout: float) -> None:
+    def __init__(self, channel: Channel, on_answer: Callable[[Channel | Problem], None], deadline: float) -> None:
         super().__init__(channel)
         self._on_answer = on_answer
-        self._timer = channel.mux.engine.loop.call_later(timeout, self._late)
+        self._deadline = deadline
 
     def on_head(self) -> None:
         if self.held.startswith(OK):
@@ -137,18 +145,16 @@ class AnswerReader(Holder):
         if not self.head_read:
             self._refused(LOST)
 
-    def _late(self) -> None:
-        self._refused(LATE)
-        self.channel.mux.engine.settle()
+    def on_tick(self) -> None:
+        if not self.head_read and self.channel.mux.seen >= self._deadline:
+            self._refused(LATE)
 
     def _answered(self, end: int) -> None:
         self.head_ends(end)
-        self._timer.cancel()
         self._on_answer(self.channel)
 
     def _refused(self, refusal: Problem) -> None:
         self.head_read = True
-        self._timer.cancel()
         self.channel.reset()
         self._on_answer(refusal)
 

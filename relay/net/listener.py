@@ -1,7 +1,7 @@
 """The doors for sessions: accept, TLS handshake and request head, all within one absolute deadline (promise P2).
 
-A refused peer costs one socket and a bounded buffer. Strangers are counted, in all and per address; above the cap the
-one that has been here longest is shed.
+A refused peer costs one socket and a bounded buffer. Strangers are counted, in all and per address, until they have
+become a session or their socket is closed; above the cap the one that has been here longest is shed.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class DoorLimits:
 
 
 class Listener:
-    """One door. `serve` gets the connection and its request head; whoever does not adopt the connection by starting a
-    session on it closes it."""
+    """One door, over listening `sockets`, which it owns. `serve` gets the connection and its request head, and either
+    starts a session on it or closes it; what it leaves undone is aborted when it returns."""
 
     def __init__(
         self,
@@ -55,14 +55,14 @@ class Listener:
         self._strangers: dict[asyncio.Task[None], str] = {}
         self.shed = 0
         """Strangers that were cut for newer ones."""
-        self._acceptor = Acceptor(engine.loop, sockets, on_accepted=self._on_accepted)
+        self._acceptor = Acceptor(engine.loop, sockets, on_accepted=self._let_in)
 
     async def close(self) -> None:
         """Stop listening and cut who is still at the door."""
         self._acceptor.close()
         await self._tasks.cancel()
 
-    def _on_accepted(self, peer: socket.socket, address: str) -> None:
+    def _let_in(self, peer: socket.socket, address: str) -> None:
         self._make_room(address)
         task = self._tasks.spawn(self._admit(peer, address), name=f"door {address}")
         self._strangers[task] = address
@@ -70,8 +70,7 @@ class Listener:
 
     def _known(self, peer: socket.socket, task: asyncio.Task[None]) -> None:
         self._strangers.pop(task, None)
-        # Shed before its first step, a task has not wrapped the socket; afterwards this closes nothing.
-        peer.close()
+        peer.close()  # a task that is shed before its first step has not taken it over
 
     def _make_room(self, address: str) -> None:
         same = [task for task, other in self._strangers.items() if other == address]
@@ -90,12 +89,12 @@ class Listener:
             connection = Connection(self._engine, peer, self._context(), server=True, source=address)
         except OSError as error:
             log.debug("%s left before TLS: %s", address, error)
-            peer.close()
             return
         try:
             head = await self._head(connection)
             if head is not None:
                 await self._serve(connection, head)
+            await connection.wait_closed()
         finally:
             connection.release()
 
@@ -105,12 +104,13 @@ class Listener:
                 await connection.handshake()
                 return await connection.read_head()
         except TimeoutError:
-            log.info("%s: no complete request within %.0f s", connection.source, self._limits.deadline)
+            log.info("%s: no complete request within %g s", connection.source, self._limits.deadline)
         except BadHead as error:
             log.info("%s: %s", connection.source, error)
             connection.close(Problem(400, "bad_request", str(error)).encode())
         except ssl.SSLError as error:
             log.info("%s: TLS failed: %s", connection.source, error.reason or error)
+            connection.close()  # and not aborted: a reset would overtake the alert that says why
         except (EOFError, OSError) as error:
             log.debug("%s left: %s", connection.source, error)
         return None

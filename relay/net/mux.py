@@ -1,17 +1,22 @@
-"""One multiplexed session on a connection: bytes go to the protocol, events to channels, frames to the socket."""
+"""One multiplexed session on a connection: bytes go to the protocol, events to channels, frames to the socket.
+
+An exception in what the owner of a stream does is logged and ends that stream; the session and its other streams go on.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+import logging
 from collections.abc import Callable
 from typing import Final
 
-from relay.net.channel import NOBODY, Channel
+from relay.net.channel import NOBODY, Channel, Sink
 from relay.net.connection import Connection
 from relay.net.engine import Engine
 from relay.net.heads import AnswerReader, HeadReader
+from relay.net.patience import hopeless
 from relay.net.splice import splice
+from relay.net.turns import Turns
 from relay.protocol.connect import ConnectRequest
 from relay.protocol.errors import GoAwayCode, RemoteError, describe_code
 from relay.protocol.events import (
@@ -27,17 +32,12 @@ from relay.protocol.limits import Limits
 from relay.protocol.problem import Problem
 from relay.protocol.session import Session
 
+log = logging.getLogger(__name__)
+
 ROOM: Final = 64 * 1024
-"""Small frames that may wait for a blocked link."""
+"""Small frames that may overtake the waiting streams while the link is blocked."""
 WRITE_STALL: Final = 30.0
 """Seconds without one byte accepted by the socket while data waits: the peer only talks (faults.md, section 4)."""
-HALF_CLOSED_IDLE: Final = 300.0
-"""Seconds that a half-closed stream may carry nothing (faults.md, R5)."""
-QUEUE_BUDGET: Final = 4 * 1024 * 1024
-"""Bytes that wait in a session, above each stream's first QUEUE_FREE (design.md 3.1)."""
-QUEUE_FREE: Final = 64 * 1024
-QUEUE_STALL: Final = 10.0
-"""Over the budget, only a stream that has not moved for so long is reset: a slow reader is not a dead one (ADR 3)."""
 
 OnStream = Callable[[Channel, ConnectRequest], None]
 OnAnswer = Callable[["Channel | Problem"], None]
@@ -69,8 +69,8 @@ class Mux:
         self._on_stream = on_stream
         self._on_closed = on_closed
         self._on_drain = on_drain
-        self._waiting: deque[Channel] = deque()
-        self._wrote_in_turn = self._serving = False
+        self._turns = Turns(engine, connection, self._resume)
+        self._wrote_in_turn = False
         self._drained: asyncio.Future[None] | None = None
 
     def start(self) -> None:
@@ -85,29 +85,27 @@ class Mux:
     @property
     def can_open(self) -> bool:
         """False when a new session must be dialled for new streams."""
-        return not self.closed and self.session.can_open
+        return self.session.can_open and not self.connection.closed
 
     @property
     def active(self) -> int:
         """Streams that are open now."""
         return len(self.session.streams)
 
-    @property
-    def has_room(self) -> bool:
-        """Whether a blocked link still takes small frames."""
-        return len(self.session.outbox) < ROOM
-
     def open(self, request: ConnectRequest, on_answer: OnAnswer, timeout: float) -> None:
         """Open a stream; `on_answer` gets the channel after the 200, or the problem, within `timeout` seconds."""
+        head = request.encode()
         channel = self._channel()
-        channel.sink = AnswerReader(channel, on_answer, timeout)
-        channel.send_bytes(request.encode())
+        channel.sink = AnswerReader(channel, on_answer, self.seen + timeout)
+        channel.send_bytes(head)
 
     def relay(self, incoming: Channel, request: ConnectRequest) -> None:
         """Continue a peer's stream on this session: the answer and all that follows pass through as bytes."""
-        outgoing = self._channel()
-        outgoing.send_bytes(request.encode())
-        splice(incoming, outgoing)
+        head = request.encode()
+        if incoming.stream.state:
+            outgoing = self._channel()
+            outgoing.send_bytes(head)
+            splice(incoming, outgoing)
 
     def _channel(self) -> Channel:
         self.seen = self.engine.now()
@@ -116,18 +114,16 @@ class Mux:
         return channel
 
     async def drain(self, seconds: float) -> None:
-        """Refuse new streams, wait until the open ones have ended or `seconds` are over, then close."""
+        """Refuse new streams, wait until the open ones have ended and their bytes have gone or `seconds` are over, then
+        close."""
         if self.closed:
             return
-        self._goaway(GoAwayCode.NORMAL)
-        self._drained = self.engine.loop.create_future()
-        if not self.session.streams:
-            self._drained.set_result(None)
-        try:
-            async with asyncio.timeout(seconds):
-                await self._drained
-        except TimeoutError:
-            pass
+        self.session.goaway(GoAwayCode.NORMAL)
+        self.engine.touch(self)
+        self.engine.settle()
+        drained = self._drained = self._drained or self.engine.loop.create_future()
+        self._end_if_drained()
+        await asyncio.wait([drained], timeout=seconds)
         self.close(GoAwayCode.NORMAL, "drained")
 
     def close(self, code: GoAwayCode, reason: str) -> None:
@@ -137,21 +133,25 @@ class Mux:
             last_words = self.session.take_outbox()
             self._end(reason, code)
             self.connection.close(last_words)
+            self.engine.settle()
 
-    def _goaway(self, code: GoAwayCode) -> None:
-        self.session.goaway(code)
-        self.engine.touch(self)
-        self.engine.settle()
+    def kill(self, channel: Channel) -> None:
+        """Reset a stream from our side, and tell its sink as if the peer had."""
+        sink = channel.sink
+        channel.reset()
+        _tell_reset(sink)
 
     def _end(self, reason: str, code: int | None) -> None:
         self.closed = True
         self.engine.muxes.discard(self)
-        self._waiting.clear()
         for stream in self.session.end():
             self._gone(stream.owner)
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
-        self._on_closed(self, reason, code)
+        try:
+            self._on_closed(self, reason, code)
+        except Exception:
+            log.exception("the owner of a session failed when told of its end")
 
     # -- the connection's events -----------------------------------------------------------------------------------
 
@@ -162,18 +162,26 @@ class Mux:
         self.seen = now = engine.now()
         try:
             for event in self.session.receive(buffer, start, end, now):
-                if isinstance(event, DataReceived):
-                    channel: Channel = event.stream.owner
-                    channel.moved_at = now
-                    channel.sink.on_data(buffer, event.start, event.end)
-                else:
-                    self._on_event(event)
+                try:
+                    if isinstance(event, DataReceived):
+                        channel: Channel = event.stream.owner
+                        channel.moved_at = now
+                        channel.sink.on_data(buffer, event.start, event.end)
+                    else:
+                        self._on_event(event)
+                except Exception:
+                    log.exception("the owner of a stream failed at %s", type(event).__name__)
+                    if not isinstance(event, GoAwayReceived):
+                        self.kill(event.stream.owner)
                 if self.closed:
                     break
             if self.session.outbox:
                 engine.touch(self)
         except RemoteError as error:
-            self._broken(error)
+            self.close(error.code, str(error))
+        except Exception:
+            log.exception("a session is closed: it failed itself")
+            self.close(GoAwayCode.INTERNAL_ERROR, "internal error")
         engine.settle()
 
     def _on_event(self, event: Event) -> None:
@@ -193,20 +201,12 @@ class Mux:
                 self._on_goaway(code)
 
     def on_writable(self) -> None:
-        """The link takes bytes again: control and small frames first, then the waiting streams, each one frame."""
+        """The link takes bytes again: control and small frames first, then the waiting streams."""
         self.seen = self.engine.now()
         self._flush()
-        self._serve()
+        self._turns.link_is_free()
+        self._end_if_drained()
         self.engine.settle()
-
-    def _serve(self) -> None:
-        """Give each stream that waits one frame, until the link is blocked."""
-        for _ in range(len(self._waiting)):
-            if self.connection.blocked or self.closed:
-                break
-            channel = self._waiting.popleft()
-            channel.waiting = False
-            channel.resume()
 
     def on_lost(self, reason: str) -> None:
         """The connection has ended without a word."""
@@ -215,65 +215,77 @@ class Mux:
             self.engine.settle()
 
     def on_tick(self, now: float) -> None:
-        """Once a second: keepalive, write stall, streams that idle half-closed, the budget of queued bytes."""
+        """Once a second: keepalive, write stall, and what streams may take in time and memory."""
+        self.seen = now
         try:
             self.session.on_time(now)
         except RemoteError as error:
-            self._broken(error)
+            self.close(error.code, str(error))
             return
         if self.session.outbox:
             self.engine.touch(self)
         if self.connection.blocked and now - self.connection.written_at > WRITE_STALL:
-            self.close(GoAwayCode.WRITE_STALL, f"the peer took nothing for {WRITE_STALL:.0f} s")
+            self.close(GoAwayCode.WRITE_STALL, f"the peer took nothing for {WRITE_STALL:g} s")
             return
-        self._watch_streams(now)
+        channels: list[Channel] = [stream.owner for stream in self.session.streams.values()]
+        for channel in channels:
+            self._let(channel, channel.sink.on_tick)
+        for channel in hopeless(channels, now):
+            self.kill(channel)
 
-    def _watch_streams(self, now: float) -> None:
-        queued = 0
-        stalest: Channel | None = None
-        for stream in list(self.session.streams.values()):
-            channel: Channel = stream.owner
-            channel.sink.on_tick()
-            if not (stream.may_send and stream.may_receive) and now - channel.moved_at > HALF_CLOSED_IDLE:
-                self.kill(channel)
-            elif excess := channel.queued - QUEUE_FREE:
-                queued += max(0, excess)
-                if excess > 0 and (stalest is None or channel.moved_at < stalest.moved_at):
-                    stalest = channel
-        if queued > QUEUE_BUDGET and stalest is not None and now - stalest.moved_at > QUEUE_STALL:
-            self.kill(stalest)
-
-    def kill(self, channel: Channel) -> None:
-        """Reset a stream from our side, and tell its sink as if the peer had."""
-        sink = channel.sink
-        channel.reset()
-        sink.on_reset()
+    def _let(self, channel: Channel, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except Exception:
+            log.exception("the owner of stream %d failed", channel.stream.id)
+            self.kill(channel)
 
     @staticmethod
     def _gone(channel: Channel) -> None:
         """The stream is closed already; its sink is told, once."""
         channel.drop_queue()
         sink, channel.sink, channel.feeder = channel.sink, NOBODY, NOBODY
-        sink.on_reset()
+        _tell_reset(sink)
 
     def _on_goaway(self, code: int) -> None:
         if code != GoAwayCode.NORMAL:
             self._end(f"the peer closed the session: {describe_code(code)}", code)
             self.connection.close()
-        else:
-            if self._on_drain is not None:
-                self._on_drain(self)
-            if not self.session.streams:
-                self.engine.loop.call_soon(self._close_if_idle)
+            return
+        self._end_if_drained()
+        if self._on_drain is not None:
+            self._on_drain(self)
 
-    def _close_if_idle(self) -> None:
-        if not self.closed and not self.session.streams:
+    # -- the end of a drain ----------------------------------------------------------------------------------------
+
+    def stream_moved(self, channel: Channel) -> None:
+        """A stream may have ended: a draining session ends with its last one."""
+        self.engine.touch(self)
+        if not channel.stream.state:
+            self._end_if_drained()
+
+    @property
+    def _is_drained(self) -> bool:
+        return not (self.session.streams or self.connection.blocked or self.closed)
+
+    def _end_if_drained(self) -> None:
+        if not self._is_drained:
+            return
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+        elif self.session.goaway_received:
+            self.engine.loop.call_soon(self._close_if_drained)
+
+    def _close_if_drained(self) -> None:
+        if self._is_drained:
             self.close(GoAwayCode.NORMAL, "the peer drained the session")
 
-    def _broken(self, error: RemoteError) -> None:
-        self.close(error.code, str(error))
-
     # -- writing ---------------------------------------------------------------------------------------------------
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a small frame may overtake the streams that wait for the blocked link."""
+        return len(self.session.outbox) < ROOM and not self._turns.owed
 
     def write_frame(self, frame: memoryview) -> None:
         """A large frame, from where it lies, behind what is in the outbox."""
@@ -296,26 +308,16 @@ class Mux:
         if self.session.outbox and not self.connection.blocked and not self.closed:
             self.connection.write(self.session.take_outbox())
 
-    def wait(self, channel: Channel, *, first: bool) -> None:
-        """Call `channel.resume` when the link takes bytes, in the next turn at the soonest."""
-        if first:
-            self._waiting.appendleft(channel)
-        else:
-            self._waiting.append(channel)
-        if not self.connection.blocked and not self._serving:
-            self._serving = True
-            self.engine.loop.call_soon(self._serve_in_turn)
+    def wait(self, channel: Channel) -> None:
+        """Have `channel.resume` called when the link takes bytes again."""
+        self._turns.wait(channel)
 
-    def _serve_in_turn(self) -> None:
-        self._serving = False
-        self._serve()
-        self.engine.settle()
+    def _resume(self, channel: Channel) -> None:
+        self._let(channel, channel.resume)
 
-    def stream_moved(self, channel: Channel) -> None:
-        """A stream may have ended: a draining session ends with its last one."""
-        self.engine.touch(self)
-        if not channel.stream.state and not self.session.streams:
-            if self._drained is not None and not self._drained.done():
-                self._drained.set_result(None)
-            elif self.session.goaway_received and not self.closed:
-                self.engine.loop.call_soon(self._close_if_idle)
+
+def _tell_reset(sink: Sink) -> None:
+    try:
+        sink.on_reset()
+    except Exception:
+        log.exception("the owner of a stream failed when told of its end")

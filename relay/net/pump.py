@@ -6,6 +6,7 @@ the other end sees a reset and never a clean end (design.md, section 3).
 
 from __future__ import annotations
 
+import logging
 import socket
 import struct
 from collections.abc import Callable
@@ -16,6 +17,9 @@ from relay.net.engine import Engine
 from relay.net.heads import attach
 from relay.protocol.limits import HEADER_SIZE
 
+log = logging.getLogger(__name__)
+
+BROKEN: Final = "a socket and its stream are reset: their pump failed"
 RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 ORDERLY_CLOSE: Final = struct.pack("ii", 0, 0)
 
@@ -65,16 +69,25 @@ class Pump:
         if self._socket.fileno() >= 0:
             self._arm()
             if expect_data:
-                self._on_readable()
+                self._read()
 
     # -- from the socket to the stream -----------------------------------------------------------------------------
 
     def _on_readable(self) -> None:
+        try:
+            self._read()
+        except Exception:
+            log.exception(BROKEN)
+            self._fail()
+        self._engine.settle()
+
+    def _read(self) -> None:
+        """Send what the socket has, one frame at most; without room for it, stop watching and wait."""
         channel, frame = self._channel, self._engine.frame
         room = channel.room(small=self._small)
         if not room:
             self._disarm()
-            channel.wait(first=self._small)
+            channel.wait()
             return
         try:
             count = self._socket.recv_into(frame[HEADER_SIZE : HEADER_SIZE + room])
@@ -91,15 +104,15 @@ class Pump:
             self._disarm()
             channel.finish()
             self._close_if_done()
-        self._engine.settle()
 
     def on_sent(self, count: int) -> None:
         """Nothing is queued behind a pump but the head that was sent before it."""
 
     def on_writable(self) -> None:
-        """The stream takes bytes again."""
+        """The stream takes bytes again: it is this one's turn, so send what is there."""
         if not self._eof:
             self._arm()
+            self._read()
 
     # -- from the stream to the socket -----------------------------------------------------------------------------
 
@@ -122,13 +135,20 @@ class Pump:
             return
         if start + count < end:
             self._out = bytearray(buffer[start + count : end])
+            self._channel.queue_moved_at = self._engine.now()
             self._engine.loop.add_writer(self._fd, self._on_writable)
         self._channel.consumed(count)
 
     def _on_writable(self) -> None:
-        out = self._out
-        if out is None:
-            return
+        try:
+            if self._out is not None:
+                self._write(self._out)
+        except Exception:
+            log.exception(BROKEN)
+            self._fail()
+        self._engine.settle()
+
+    def _write(self, out: bytearray) -> None:
         try:
             count = self._socket.send(out)
         except BlockingIOError:
@@ -137,14 +157,14 @@ class Pump:
             self._fail()
             return
         del out[:count]
-        self._channel.moved_at = self._engine.now()
-        self._channel.consumed(count)
+        channel = self._channel
+        channel.moved_at = channel.queue_moved_at = self._engine.now()
+        channel.consumed(count)
         if not out:
             self._out = None
             self._engine.loop.remove_writer(self._fd)
             if self._finished:
                 self._shut()
-        self._engine.settle()
 
     def on_finish(self) -> None:
         """The far side has sent its last byte: half-close, behind what is still to be written."""
@@ -168,7 +188,8 @@ class Pump:
 
     def on_tick(self) -> None:
         """A socket that is not read does not tell that its peer has reset it; ask."""
-        if not self._reading and not self._eof and self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+        unread = not self._reading and self._socket.fileno() >= 0
+        if unread and self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             self._fail()
 
     def _close_if_done(self) -> None:
@@ -179,7 +200,6 @@ class Pump:
     def _fail(self) -> None:
         self._channel.reset()
         self._close()
-        self._engine.settle()
 
     def _close(self) -> None:
         if self._socket.fileno() < 0:

@@ -8,9 +8,9 @@ from relay.net.heads import attach
 
 class Splice:
     """One direction: the sink of `source` and the feeder of `target`. The credit that `source` returns is for what
-    `target` has sent, never for what only waits in its queue."""
+    `target` has sent, never for what only waits in its queue, nor for a head of our own that waited there before."""
 
-    __slots__ = ("source", "target")
+    __slots__ = ("_own", "source", "target")
 
     queued = 0
     """What waits is counted where it waits, at the target."""
@@ -18,6 +18,7 @@ class Splice:
     def __init__(self, source: Channel, target: Channel) -> None:
         self.source = source
         self.target = target
+        self._own = 0 if target.queue is None else len(target.queue)
 
     def on_data(self, buffer: memoryview, start: int, end: int) -> None:
         self.source.consumed(self.target.forward(buffer, start, end))
@@ -32,7 +33,9 @@ class Splice:
         pass
 
     def on_sent(self, count: int) -> None:
-        self.source.consumed(count)
+        own = min(count, self._own)
+        self._own -= own
+        self.source.consumed(count - own)
 
     def on_writable(self) -> None:
         pass

@@ -1,4 +1,4 @@
-"""Reaching a target behind the agent: a bounded, non-blocking connect, names resolved beside the loop."""
+"""Reaching a target behind the agent: bounded, non-blocking connects, names resolved beside the loop."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import asyncio
 import ipaddress
 import os
 import socket
-from collections.abc import Callable
-from errno import EINPROGRESS
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from errno import EALREADY, EINPROGRESS, EIO
+from typing import Any, Final
 
 from relay.net.engine import Engine
 from relay.net.pump import prepare
@@ -15,132 +17,168 @@ from relay.net.tasks import Tasks
 from relay.protocol.problem import Problem
 
 Done = Callable[["socket.socket | Problem"], None]
-Place = tuple[int, tuple[str, int]]
-"""An address family and an address of it."""
+Place = tuple[int, tuple[Any, ...]]
+"""Address family and socket address."""
+RESOLVERS: Final = 8
+"""Threads that resolve targets' names. Not the loop's own: names that nobody answers for must not keep the agent from
+resolving its server's."""
+
+
+def _addresses(host: str, port: int) -> list[Place]:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [(family, address) for family, _, _, _, address in found]
 
 
 class TargetDialer:
-    """Dials targets, each within `timeout` seconds, its name's resolution included; above `limit` at a time a dial is
-    refused as busy."""
+    """Dials targets. `pending` counts the dials that are under way; above `limit` a dial is refused as busy."""
 
     def __init__(self, engine: Engine, *, timeout: float = 10.0, limit: int = 256) -> None:
+        """`timeout` is for one dial, in seconds, the resolution of its name included."""
         self.engine = engine
         self.timeout = timeout
         self._limit = limit
         self._tasks = Tasks()
+        self._threads = ThreadPoolExecutor(RESOLVERS, thread_name_prefix="resolve")
         self._attempts: set[_Attempt] = set()
+        self._resolving = 0
 
     @property
     def pending(self) -> int:
         """Dials that are under way."""
-        return len(self._attempts)
+        return len(self._attempts) + self._resolving
 
     def dial(self, host: str, port: int, done: Done) -> None:
-        """Connect to `host:port`; `done` gets the connected socket, prepared for a pump, or the problem."""
+        """Connect to `host:port`; `done` gets the connected socket, prepared for a pump, or the problem. It may be
+        called before this returns."""
         if self.pending >= self._limit:
             done(Problem(503, "busy", f"{self.pending} dials are under way already"))
             return
-        attempt = _Attempt(self, f"{host}:{port}", done)
-        self._attempts.add(attempt)
         try:
             version = ipaddress.ip_address(host).version
         except ValueError:
-            self._tasks.spawn(self._resolve(host, port, attempt), name=f"resolve {host}")
+            self._resolving += 1
+            self._tasks.spawn(self._resolve(host, port, done), name=f"resolve {host}")
         else:
-            attempt.connect([(socket.AF_INET if version == 4 else socket.AF_INET6, (host, port))])
+            place = (socket.AF_INET if version == 4 else socket.AF_INET6, (host, port))
+            self._connect([place], self.timeout, done)
 
     async def close(self) -> None:
-        """Give up what is under way; nobody is told."""
+        """Give up every dial; nobody is told."""
         await self._tasks.cancel()
+        self._threads.shutdown(wait=False, cancel_futures=True)
         for attempt in list(self._attempts):
             attempt.give_up()
 
-    async def _resolve(self, host: str, port: int, attempt: _Attempt) -> None:
+    async def _resolve(self, host: str, port: int, done: Done) -> None:
+        loop = self.engine.loop
+        until = loop.time() + self.timeout
         try:
-            found = await self.engine.loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            async with asyncio.timeout_at(until):
+                found = await loop.run_in_executor(self._threads, _addresses, host, port)
+        except TimeoutError:
+            done(Problem(504, "timeout", f"{host} was not resolved within {self.timeout:g} s"))
         except OSError as error:
-            attempt.connect([], why=f"the name cannot be resolved: {error.strerror or error}")
+            done(Problem(502, "unreachable", f"{host} cannot be resolved: {error.strerror or error}"))
+        except UnicodeError as error:
+            done(Problem(502, "unreachable", f"{host} cannot be resolved: {error}"))
         else:
-            attempt.connect([(family, (str(address[0]), int(address[1]))) for family, _, _, _, address in found])
-        self.engine.settle()
+            self._connect(found, until - loop.time(), done)
+        finally:
+            self._resolving -= 1
+            self.engine.settle()
+
+    def _connect(self, places: Sequence[Place], seconds: float, done: Done) -> None:
+        attempt = _Attempt(self, places, seconds, done)
+        self._attempts.add(attempt)
+        attempt.go_on()
 
     def ended(self, attempt: _Attempt) -> None:
-        """An attempt has ended."""
+        """An attempt is over."""
         self._attempts.discard(attempt)
 
 
 class _Attempt:
-    """One target being dialled: its addresses one after the other, each with an equal share of the time."""
+    """One dial: the places of a name, one after the other, each with its share of the time."""
 
-    __slots__ = ("_dialer", "_done", "_late", "_loop", "_name", "_next", "_places", "_share", "_socket")
+    __slots__ = ("_dialer", "_done", "_name", "_problem", "_share", "_socket", "_timer", "_todo")
 
-    def __init__(self, dialer: TargetDialer, name: str, done: Done) -> None:
+    def __init__(self, dialer: TargetDialer, places: Sequence[Place], seconds: float, done: Done) -> None:
         self._dialer = dialer
-        self._loop = dialer.engine.loop
-        self._name = name
         self._done = done
-        self._places: list[Place] = []
-        self._share = dialer.timeout
+        self._todo = list(places)
+        self._share = seconds / len(places)
+        self._name = ""
+        self._problem = Problem(502, "unreachable")
         self._socket: socket.socket | None = None
-        self._next: asyncio.TimerHandle | None = None
-        self._late = self._loop.call_later(dialer.timeout, self._time_is_up)
+        self._timer: asyncio.TimerHandle | None = None
 
-    def connect(self, places: list[Place], why: str = "it has no address") -> None:
-        """Try these in order, unless the time is up already; without any, fail for `why`."""
-        if not self._late.cancelled():
-            self._places = places
-            self._share = self._dialer.timeout / max(1, len(places))
-            self._try(why)
+    def go_on(self) -> None:
+        """Try the places that are left, until one is connected or has to be waited for."""
+        while self._todo:
+            family, address = self._todo.pop(0)
+            self._name = f"{address[0]}:{address[1]}"
+            error = self._begin(family, address)
+            if error == EALREADY:
+                return
+            if not error:
+                self._connected()
+                return
+            self._failed(error)
+        self._dialer.ended(self)
+        self._done(self._problem)
+
+    def _begin(self, family: int, address: tuple[Any, ...]) -> int:
+        """0 when connected, EALREADY when that is waited for, else the error."""
+        try:
+            sock = self._socket = socket.socket(family, socket.SOCK_STREAM)
+            prepare(sock)
+            error = sock.connect_ex(address)
+            # A target on this host has answered by now, and to ask again costs less than a turn of the loop.
+            if error == EINPROGRESS:
+                error = sock.connect_ex(address)
+        except OSError as failure:
+            return failure.errno or EIO
+        if error == EALREADY:
+            loop = self._dialer.engine.loop
+            loop.add_writer(sock.fileno(), self._on_writable, sock)
+            self._timer = loop.call_later(self._share, self._late)
+        return error
+
+    def _on_writable(self, sock: socket.socket) -> None:
+        error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        self._unwatch()
+        if error:
+            self._failed(error)
+            self.go_on()
+        else:
+            self._connected()
+        self._dialer.engine.settle()
+
+    def _late(self) -> None:
+        self.give_up()
+        self._problem = Problem(504, "timeout", f"{self._name}: no answer within {self._share:g} s")
+        self.go_on()
+        self._dialer.engine.settle()
+
+    def _connected(self) -> None:
+        sock, self._socket = self._socket, None
+        self._dialer.ended(self)
+        if sock is not None:
+            self._done(sock)
+
+    def _failed(self, error: int) -> None:
+        self.give_up()
+        self._problem = Problem(502, "unreachable", f"{self._name}: {os.strerror(error)}")
 
     def give_up(self) -> None:
-        """End without a word."""
-        self._late.cancel()
-        self._drop()
-        self._dialer.ended(self)
-
-    def _try(self, why: str) -> None:
-        """Begin with the next address; without one, fail for `why` the last one failed."""
-        self._drop()
-        while self._places:
-            family, address = self._places.pop(0)
-            try:
-                self._socket = socket.socket(family, socket.SOCK_STREAM)
-                prepare(self._socket)
-                error = self._socket.connect_ex(address)
-            except OSError as failure:
-                error = failure.errno or 0
-            if self._socket is not None and error in (0, EINPROGRESS):
-                self._loop.add_writer(self._socket.fileno(), self._connected, self._socket)
-                if self._places:
-                    self._next = self._loop.call_later(self._share, self._try, "no answer")
-                return
-            why = os.strerror(error)
-            self._drop()
-        self._end(Problem(502, "unreachable", f"{self._name}: {why}"))
-
-    def _connected(self, sock: socket.socket) -> None:
-        error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if error:
-            self._try(os.strerror(error))
-        else:
-            self._loop.remove_writer(sock.fileno())
-            self._socket = None
-            self._end(sock)
-        self._dialer.engine.settle()
-
-    def _time_is_up(self) -> None:
-        self._end(Problem(504, "timeout", f"{self._name}: not reached within {self._dialer.timeout:g} s"))
-        self._dialer.engine.settle()
-
-    def _end(self, result: socket.socket | Problem) -> None:
-        self.give_up()
-        self._done(result)
-
-    def _drop(self) -> None:
-        if self._next is not None:
-            self._next.cancel()
-            self._next = None
+        """Close what is being connected."""
+        self._unwatch()
         if self._socket is not None:
-            self._loop.remove_writer(self._socket.fileno())
             self._socket.close()
             self._socket = None
+
+    def _unwatch(self) -> None:
+        if self._timer is not None and self._socket is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._dialer.engine.loop.remove_writer(self._socket.fileno())

@@ -28,10 +28,12 @@ class Tasks:
         return task
 
     async def cancel(self) -> None:
-        """Cancel every task and wait until all have ended."""
-        for task in (pending := list(self._tasks)):
-            task.cancel()
-        await asyncio.gather(*pending, return_exceptions=True)
+        """Cancel every task, and those that a task starts while it ends, and wait until all have ended. A task of its
+        own may call this; it goes on."""
+        while pending := self._tasks - {asyncio.current_task()}:
+            for task in pending:
+                task.cancel()
+            await asyncio.wait(pending)
         if not self.failed.done():
             self.failed.cancel()
 
