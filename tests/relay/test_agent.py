@@ -11,7 +11,7 @@ import pytest
 from relay import agent as module
 from relay.agent import Agent
 from relay.demo.pki import Authority, Pair
-from relay.demo.ports import LOOPBACK, free_ports
+from relay.demo.ports import free_ports
 from relay.protocol.errors import GoAwayCode
 from tests.support.cluster import Cluster, RunningAgent, eventually
 from tests.support.proxy import Proxy

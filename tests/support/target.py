@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Self
 
 from relay.demo.ports import LOOPBACK
+
+
+@contextmanager
+def deaf_port() -> Iterator[int]:
+    """A port on which a connect neither succeeds nor fails: its backlog is full."""
+    with socket.socket() as listening, socket.socket() as first, socket.socket() as second:
+        listening.bind((LOOPBACK, 0))
+        listening.listen(0)
+        for filler in (first, second):
+            filler.setblocking(False)
+            filler.connect_ex(listening.getsockname())
+        yield listening.getsockname()[1]
 
 
 class EchoTarget:
