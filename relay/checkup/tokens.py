@@ -20,13 +20,13 @@ def token(check: str, ref: SecretRef, *, prefixes: tuple[str, ...]) -> Iterator[
             "Move it into a file that only the service can read: file:/path; then change it, it may have been seen."
         )
         yield warned(check, _("the token stands in the configuration itself"), hint)
-    if ref.file and ref.file.is_file():
-        yield from secret_file(check, ref.file)
     try:
         secret = ref.resolve()
     except DomainError as error:
         yield failed(check, error.message, error.hint)
         return
+    if ref.file:
+        yield from secret_file(check, ref.file)
     if secret.reveal().startswith(prefixes) and is_well_formed(secret):
         yield passed(check, _("a well-formed token (%(ref)s)") % {"ref": ref})
     else:

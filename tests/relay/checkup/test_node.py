@@ -1,6 +1,8 @@
 """A node's configuration beside its certificates: identity, addresses, token, database, file, environment."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -147,6 +149,23 @@ class TestToken:
         ):
             (finding,) = self.finding(path, reference)
             assert finding.outcome is Outcome.FAIL
+
+    def test_a_folder_that_is_closed_to_this_user(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        real = Path.open, Path.stat
+
+        def denied(which: int) -> Callable[..., Any]:
+            def call(self: Path, *arguments: Any, **named: Any) -> Any:
+                if self.name == "token":
+                    raise PermissionError(13, "Permission denied")
+                return real[which](self, *arguments, **named)
+
+            return call
+
+        monkeypatch.setattr(Path, "open", denied(0))
+        monkeypatch.setattr(Path, "stat", denied(1))
+        (finding,) = self.finding(path, f"file:{path.parent}/token")
+        assert finding.outcome is Outcome.FAIL
+        assert "Permission denied" in finding.text
 
 
 class TestFile:
