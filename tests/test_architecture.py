@@ -102,6 +102,16 @@ def never_in_the_tree(name: str, text: str) -> list[str]:
     return [f"{name}: {what}" for what, pattern in NEVER_IN_THE_TREE.items() if pattern.search(text)]
 
 
+def dead_references(name: str, text: str) -> list[str]:
+    """Relative links and tests named as `tests/file.py::test` in a page that lead nowhere."""
+    links = re.findall(r"\]\((?!\w+:)([^)#]+)", re.sub(r"`[^`\n]*`", "", text))
+    dead = [link for link in links if not (ROOT / name).parent.joinpath(link).exists()]
+    for path, test in re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", text):
+        if not (ROOT / path).exists() or f"def {test}" not in (ROOT / path).read_text():
+            dead.append(f"{path}::{test}")
+    return [f"{name}: {link}" for link in dead]
+
+
 @pytest.fixture(scope="module")
 def tree() -> list[str]:
     """Every file that git tracks or would add."""
@@ -196,6 +206,22 @@ class TestTree:
     def test_text(self, tree: list[str]) -> None:
         texts = ((name, (ROOT / name).read_text(errors="replace")) for name in tree if ROOT / name != Path(__file__))
         assert [fault for name, text in texts for fault in never_in_the_tree(name, text)] == []
+
+
+class TestDocumentation:
+    def test_planted(self) -> None:
+        text = (
+            "[a](README.md) [b](none.md) [c](https://x.example) `tests/test_architecture.py::test_none` `tests/no.py`"
+        )
+        assert dead_references("docs/x.md", text) == [
+            "docs/x.md: none.md",
+            "docs/x.md: tests/test_architecture.py::test_none",
+            "docs/x.md: tests/no.py::",
+        ]
+
+    def test_pages(self, tree: list[str]) -> None:
+        pages = [name for name in tree if name.endswith(".md")]
+        assert [dead for name in pages for dead in dead_references(name, (ROOT / name).read_text())] == []
 
 
 PLANTED_IMPORTS = {
