@@ -8,7 +8,7 @@ HEADER_SIZE = 12
 """yamux specification, "Framing": version, type, flags, stream id, length."""
 
 INITIAL_WINDOW = 256 * 1024
-"""yamux specification, "Flow Control": every stream starts with this credit, and a peer cannot be told otherwise."""
+"""yamux specification, "Flow Control": every stream starts with this credit; more can be granted, not less."""
 
 MAX_FRAME = 256 * 1024
 """Largest frame we send, header included: sixteen full TLS records (performance.md, section 5)."""
@@ -17,7 +17,10 @@ TLS_RECORD = 16 * 1024
 """Largest plaintext of a TLS record (RFC 8446, section 5.1)."""
 
 MAX_STREAM_ID = 0xFFFF_FFFF
+"""Ids have 32 bits; when they are used up a new session is dialled (faults.md R42)."""
+
 MAX_WINDOW = 0xFFFF_FFFF
+"""Credit is counted in 32 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
