@@ -176,13 +176,7 @@ class ServerLink:
 
 def check_pin(pins: frozenset[str], certificate: bytes) -> None:
     """Raises PeerMismatch unless there are no pins, or the server's public key is one of them (D16)."""
-    if not pins:
-        return
-    try:
-        found = tls.public_key_pin(certificate)
-    except ValueError as error:
-        raise PeerMismatch(f"the server's certificate cannot be read: {error}") from error
-    if found not in pins:
+    if pins and (found := tls.public_key_pin(certificate)) not in pins:
         raise PeerMismatch(f"the server's public key has the pin {found}, which is not among pins in agent.yaml")
 
 

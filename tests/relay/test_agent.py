@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from nodes.models import AgentConnection
 from relay import agent as module
 from relay.agent import Agent
 from relay.demo.pki import Authority, Pair
@@ -148,6 +149,20 @@ class TestReturn:
             assert [each.lease.generation for each in node.node.agents] == [2]
             proxy.resume()
             await frozen.end()
+
+    async def test_silence_is_noticed_by_both_sides(self, cluster: Cluster) -> None:
+        """R1, with a quicker keepalive: neither side hears that the wire is dead."""
+        quick = {"keepalive": 1.0, "keepalive_answer": 1.0}
+        node = await cluster.start_node("node-a", **quick)
+        cluster.agent_limits |= quick
+        async with Proxy(node.agents_port) as proxy:
+            running = await cluster.run_agent(await cluster.agent_config("agent-1", [proxy.port]))
+            await running.connected()
+            proxy.silence()
+            await cluster.eventually(lambda: AgentConnection.objects.filter(close_reason="keepalive").exists())
+            await eventually(lambda: "nothing received" in str(running.agent.links[0].link.down))
+            assert len(node.node.agents) == 0
+            await running.end()
 
     async def test_two_processes_with_one_identity_do_not_fight(self, cluster: Cluster) -> None:
         node = await cluster.start_node("node-a")
