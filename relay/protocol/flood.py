@@ -33,7 +33,7 @@ class FloodGuard:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._pings = Budget(limits.pings, limits.flood_period)
-        self._resets = Budget(limits.resets, limits.flood_period)
+        self._resets = Budget(limits.backlog + limits.resets, limits.flood_period)
 
     def ping(self, now: float) -> None:
         """The peer asks for an answer."""

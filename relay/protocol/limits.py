@@ -42,7 +42,8 @@ class Limits:
     """Control frames waiting because the peer does not read (Envoy 1.11.1: a limit of its own). What the peer makes us
     answer beyond ends the session; our own acts never fail for it."""
     resets: int = 200
-    """Streams that the peer opened and reset unanswered, in `flood_period` (CVE-2023-44487, rapid reset)."""
+    """Streams that the peer opened and reset unanswered, in `flood_period` (CVE-2023-44487, rapid reset), beyond one
+    whole backlog: an honest peer that loses its users, or another link, resets all that it had waiting at once."""
     pings: int = 1000
     """Pings in `flood_period`; an honest peer sends one every `keepalive`."""
     flood_period: float = 10.0

@@ -13,7 +13,7 @@ from relay.protocol.stream_ids import REORDER
 from tests.fuzz.inputs import corpus, fuzz, inputs
 from tests.support.wire import Told, told
 
-LIMITS = Limits(max_streams=5, backlog=4, resets=3, pings=5, control_bytes=20 * HEADER_SIZE)
+LIMITS = Limits(max_streams=5, backlog=4, resets=0, pings=5, control_bytes=20 * HEADER_SIZE)
 OURS = 2
 
 

@@ -452,6 +452,9 @@ def test_no_bytes_are_no_sign_of_life() -> None:
 # -- floods ------------------------------------------------------------------------------------------------------------
 
 
+BUDGET = Limits().backlog + Limits().resets
+
+
 def open_and_reset(numbers: range) -> bytes:
     return b"".join(frame(DATA, SYN, number) + frame(WINDOW_UPDATE, RST, number) for number in numbers)
 
@@ -459,24 +462,37 @@ def open_and_reset(numbers: range) -> bytes:
 def test_opening_and_resetting_in_a_loop_ends_the_session() -> None:
     """R41: at the budget; and the stream whose reset is one too many is still there to be closed with the session."""
     session = server()
-    assert len(told(session, open_and_reset(range(1, 401, 2)))) == 400
+    opened = told(session, open_and_reset(range(1, 2 * BUDGET, 2)))
+    assert opened.count(("opened", 2 * BUDGET - 1)) == 1
     with pytest.raises(FloodError) as raised:
-        told(session, open_and_reset(range(401, 403, 2)))
+        told(session, open_and_reset(range(2 * BUDGET + 1, 20_000, 2)))
     assert raised.value.code == GoAwayCode.FLOOD
-    assert [stream.id for stream in session.end()] == [401]
+    assert [stream.id for stream in session.end()] == [2 * BUDGET + 1]
+
+
+def test_a_peer_may_reset_its_whole_backlog_at_once() -> None:
+    """A node in the middle that loses one session resets all that waited on the other: it must not lose that too."""
+    session = server(backlog=1000, control_bytes=1 << 20)
+    told(session, b"".join(frame(DATA, SYN, number) for number in range(1, 2001, 2)))
+    told(session, b"".join(frame(WINDOW_UPDATE, RST, number) for number in range(1, 2001, 2)))
+    assert session.streams == {}
+    assert session.refused == 0
 
 
 def test_the_budget_of_resets_is_renewed() -> None:
     session = server()
     for number in range(5):
-        numbers = range(1 + 400 * number, 401 + 400 * number, 2)
-        assert len(told(session, open_and_reset(numbers), now=10.0 * number)) == 400
+        first = 1 + 2 * BUDGET * number
+        said = told(session, open_and_reset(range(first, first + 2 * BUDGET, 2)), now=10.0 * number)
+        assert len(said) == 2 * BUDGET
         session.take_outbox()
 
 
 def test_a_reset_of_an_answered_stream_is_no_flood() -> None:
-    session = server(resets=0)
-    accepted(session)
+    session = server(backlog=1, resets=0)
+    for number in (1, 3, 5, 7):
+        accepted(session, number)
+    assert len(told(session, b"".join(frame(WINDOW_UPDATE, RST, number) for number in (3, 5, 7)))) == 3
     assert told(session, frame(WINDOW_UPDATE, RST, 1)) == [("reset", 1)]
     ours = session.open(0.0)
     send(session, ours, b"x")
