@@ -35,7 +35,7 @@ pytestmark = pytest.mark.node
 def installed() -> Path:
     """The peer with what it imports, from the lock file (which pins each package by its hash)."""
     if not (shutil.which("npm") and shutil.which("node")):
-        message = "no Node.js with npm: interoperability was NOT tested; run: apt-get install nodejs npm"
+        message = "no Node.js with npm: interoperability was NOT tested; run: ./dev setup node"
         pytest.fail(message) if os.environ.get("CI") == "true" else pytest.skip(message)
     CACHE.mkdir(parents=True, exist_ok=True)
     done = CACHE / "installed-lock.json"
