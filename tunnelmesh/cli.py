@@ -5,8 +5,10 @@ import os
 import sys
 from collections.abc import Sequence
 
+import django
 from django.core.management import execute_from_command_line
 
+from tunnelmesh import __version__
 from tunnelmesh.common.errors import ExitCode
 from tunnelmesh.conf.options import VARIABLE
 
@@ -23,6 +25,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments, config = take_config(arguments)
     if config is not None:
         os.environ[VARIABLE] = config
+    if arguments[:1] in (["--version"], ["version"]):
+        sys.stdout.write(f"TunnelMesh {__version__} (Django {django.get_version()})\n")
+        return ExitCode.OK
     if arguments:
         arguments[0] = arguments[0].replace("-", "_") if not arguments[0].startswith("-") else arguments[0]
     try:

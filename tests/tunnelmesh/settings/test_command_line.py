@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tunnelmesh import cli
+from tunnelmesh import __version__, cli
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -44,7 +44,12 @@ def test_hyphens_name_the_same_command() -> None:
 
 
 def test_an_option_is_not_taken_for_a_command() -> None:
-    assert manage("--version").stdout.startswith("5.2")
+    assert "Type 'manage.py help <subcommand>'" in manage("--help").stdout
+
+
+@pytest.mark.parametrize("word", ["version", "--version"])
+def test_version_is_our_own(word: str) -> None:
+    assert manage(word).stdout.startswith(f"TunnelMesh {__version__} (Django 5.2.")
 
 
 def test_production_is_the_default() -> None:
