@@ -41,6 +41,7 @@ class Forwarder:
         self.me = runtime.me
         self.agents = agents
         self._closed = closed
+        self._most = runtime.limits.max_streams
         self.peers = peers
         self.engine = runtime.engine
         self.directory = Directory(runtime)
@@ -62,10 +63,20 @@ class Forwarder:
             incoming.refuse(Problem(400, "bad_request", "between nodes TunnelMesh-Agent names the agent"))
             return
         way = route(agent_id, local=self.agents.local(agent_id), leases=(), me=self.me.node_id)
-        if isinstance(way, Local):
-            self.agents.find(way.key).mux.relay(incoming, replace(request, agent=None))
-        else:
+        if not isinstance(way, Local):
             incoming.refuse(Problem(404, "no_agent", f"agent {agent_id} has no session here"))
+            return
+        session = self.agents.find(way.key).mux
+        if full := self.full(session):
+            incoming.refuse(full)
+        else:
+            session.relay(incoming, replace(request, agent=None))
+
+    def full(self, session: Mux) -> Problem | None:
+        """Why the session takes no stream more: the other side would only reset it, without a reason."""
+        if session.active < self._most:
+            return None
+        return Problem(503, "busy", f"the session has {session.active} streams")
 
 
 class _Attempt:
@@ -108,9 +119,15 @@ class _Attempt:
     def _follow(self, way: Local | Peer) -> None:
         owner = self._owner
         if isinstance(way, Local):
-            owner.agents.find(way.key).mux.open(self._request, self._answer, OPEN_TIMEOUT)
+            self._open(owner.agents.find(way.key).mux, self._request, self._answer)
         elif owner.peers is not None:
             owner.peers.ask(way, self._peer_ready)
+
+    def _open(self, session: Mux, request: ConnectRequest, answer: Answer) -> None:
+        if full := self._owner.full(session):
+            answer(full)
+        else:
+            session.open(request, answer, OPEN_TIMEOUT)
 
     def _peer_ready(self, session: Mux | Problem) -> None:
         if isinstance(session, Problem):
@@ -118,7 +135,7 @@ class _Attempt:
         elif not session.can_open:
             self._answered(Problem(502, "peer_unreachable", "the session ended before the stream began"))
         else:
-            session.open(replace(self._request, agent=self._agent_id), self._answered, OPEN_TIMEOUT)
+            self._open(session, replace(self._request, agent=self._agent_id), self._answered)
 
     def _answered(self, result: Channel | Problem) -> None:
         if isinstance(result, Problem) and result.code in NOT_REACHED:

@@ -142,6 +142,46 @@ class TestAnotherWay:
             assert target.connections == 1
 
 
+class TestFullSession:
+    """lessons.md: as `busy`, where the other side of the session would only reset the stream."""
+
+    async def test_session_to_the_peer(self, cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+        async with EchoTarget() as target:
+            entry = await cluster.publish("agent-1", target.port, node="node-a")
+            await cluster.start_node("node-a", max_streams=1)
+            await cluster.start_agent("agent-1", await cluster.start_node("node-b"))
+            async with connected(entry) as user:
+                await user.send(b"hello")
+                assert await user.receive(5) == b"hello"
+                with pytest.raises(ConnectionResetError):
+                    await ask(entry)
+            assert "busy: the session has 1 streams" in caplog.text
+
+    async def test_agent_held_by_the_peer(self, cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+        async with EchoTarget() as target:
+            entry = await cluster.publish("agent-1", target.port, node="node-a")
+            local = await cluster.publish("agent-1", target.port, node="node-b", name="local")
+            await cluster.start_node("node-a")
+            await cluster.start_agent("agent-1", await cluster.start_node("node-b", max_streams=1))
+            async with connected(local) as user:
+                await user.send(b"hello")
+                assert await user.receive(5) == b"hello"
+                with pytest.raises(ConnectionResetError):
+                    await ask(entry)
+            assert "entry web refuses 127.0.0.1: busy: the session has 1 streams" in caplog.text
+
+    async def test_agent_held_here(self, cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+        async with EchoTarget() as target:
+            entry = await cluster.publish("agent-1", target.port, node="node-a")
+            await cluster.start_agent("agent-1", await cluster.start_node("node-a", max_streams=1))
+            async with connected(entry) as user:
+                await user.send(b"hello")
+                assert await user.receive(5) == b"hello"
+                with pytest.raises(ConnectionResetError):
+                    await ask(entry)
+            assert "busy: the session has 1 streams" in caplog.text
+
+
 class TestNoWay:
     async def test_agent_that_is_nowhere(self, cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
         entry = await cluster.publish("agent-1", 1, node="node-a")
