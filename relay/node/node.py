@@ -182,5 +182,6 @@ class Node:
         watch("entry_errors", "Entries that cannot be opened.", lambda: len(self.entries.errors))
         watch("open_connections", "Users' connections now.", lambda: self.entries.connections)
         watch("database_age_seconds", "Since the database last answered.", lambda: self.heartbeat.age)
+        watch("database_calls", "Calls to the database, running or waiting.", lambda: self.runtime.threads.pending)
         watch("ready", "1 while users are served.", lambda: float(not any(self.readiness().values())))
         watch("shed", "Strangers cut at the doors for newer ones.", lambda: sum(door.shed for door in self._listeners))

@@ -27,14 +27,17 @@ class Threads:
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="registry")
         self._waiting = waiting
         self._deadline = deadline
-        self._running = 0
+        self.pending = 0
+        """Calls that run or wait."""
 
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """`call(*args, **kwargs)`. Raises what it raises, and DomainError (`overloaded`, `too_slow`); a call that is
         too slow goes on in its thread."""
         future = self._submit(partial(call, *args, **kwargs))
         try:
-            return await asyncio.wait_for(asyncio.shield(future), self._deadline)
+            # Not wait_for: on Python 3.11 it swallows a cancellation that comes together with the result.
+            async with asyncio.timeout(self._deadline):
+                return await asyncio.shield(future)
         except TimeoutError:
             raise DomainError("too_slow", f"no answer from the database within {self._deadline:g} s") from None
 
@@ -43,15 +46,15 @@ class Threads:
         return await asyncio.shield(self._submit(partial(call, *args, **kwargs)))
 
     def _submit(self, call: Callable[[], T]) -> asyncio.Future[T]:
-        if self._running >= self._waiting:
-            raise DomainError("overloaded", f"{self._running} calls wait for the database")
-        self._running += 1
+        if self.pending >= self._waiting:
+            raise DomainError("overloaded", f"{self.pending} calls wait for the database")
+        self.pending += 1
         future = asyncio.get_running_loop().run_in_executor(self._pool, call)
         future.add_done_callback(self._done)
         return future
 
     def _done(self, future: asyncio.Future[T]) -> None:
-        self._running -= 1
+        self.pending -= 1
         # Who left early does not hear of a failure; it must not be reported as one that nobody looked at.
         if not future.cancelled():
             future.exception()
