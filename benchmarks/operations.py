@@ -16,6 +16,7 @@ PACED_RATE = 50_000_000
 _CHECKED = 8 << 20
 _TRIAL = 64 << 20
 _LARGEST = 8 << 30
+# A paced stream below this part of its rate is no load to compare with.
 _NEAR = 0.9
 _SETTLE = 0.3
 # A command may take this much longer than asked before it is given up.
@@ -79,9 +80,12 @@ class Bulk:
         options = {"streams": self.streams, "length": each, "up": self.up, "verified": verified}
         return generator.measure("bulk", timeout=2 * _PATIENCE, port=subject.tunnel.port, **options)
 
-    def calibrate(self, subject: Subject) -> None:
-        """Checks every byte of 8 MiB, then finds how many bytes fill the time. Raises LoadFailed."""
+    def verify(self, subject: Subject) -> None:
+        """Checks every byte of 8 MiB where it arrives. Raises LoadFailed."""
         self._move(subject, _CHECKED, verified=True)
+
+    def calibrate(self, subject: Subject) -> None:
+        """Finds how many bytes fill the time. Raises LoadFailed."""
         trial = self._move(subject, _TRIAL)
         subject.rates[self.name] = trial["bytes"] / trial["seconds"]
 
@@ -151,8 +155,9 @@ def _idle_streams(subject: Subject) -> Iterator[None]:
 
 IDLE = Simple("idle", f"memory of {IDLE_STREAMS} idle streams", _idle_memory)
 
+BULKS = tuple(Bulk(streams, up) for streams in (1, 8) for up in (True, False))
 OPERATIONS: tuple[Operation, ...] = (
-    *(Bulk(streams, up) for streams in (1, 8) for up in (True, False)),
+    *BULKS,
     Simple("latency", "round trips, nothing else going on", _latency),
     Simple("saturated", "round trips beside one saturated stream", _latency_beside("saturated", 0)),
     Simple("paced", "round trips beside 50 MB/s", _latency_beside("paced", PACED_RATE)),

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from benchmarks import generator
 from benchmarks.load.dial import LoadFailed
-from benchmarks.operations import IDLE, Bulk, Operation, Subject, Values
+from benchmarks.operations import BULKS, IDLE, Operation, Subject, Values
 from benchmarks.scenarios.scenario import Scenario
 from benchmarks.waiting import NotStarted
 from tunnelmesh.common.errors import DomainError
@@ -55,7 +55,7 @@ class Run:
         """All rounds. `then` is called for each scenario after the last, while it is still up."""
         with ExitStack() as stack:
             subjects = [found for scenario in scenarios if (found := self._start(stack, scenario))]
-            subjects = [subject for subject in subjects if self._calibrate(subject)]
+            subjects = [subject for subject in subjects if self._is_sound(subject)]
             for number in range(self.rounds):
                 for operation in self.operations:
                     for subject in _rotated(subjects, number) if operation is not IDLE else ():
@@ -84,15 +84,16 @@ class Run:
             self._fail(-1, scenario, "start", error)
             return None
 
-    def _calibrate(self, subject: Subject) -> bool:
+    def _is_sound(self, subject: Subject) -> bool:
         """False when the scenario does not carry every byte right: then nothing else about it counts."""
         self.say(f"checking {subject.scenario.title}")
         try:
-            for operation in self.operations:
-                if isinstance(operation, Bulk):
-                    operation.calibrate(subject)
+            for bulk in BULKS:
+                bulk.verify(subject)
+                if bulk in self.operations:
+                    bulk.calibrate(subject)
         except FAULTS as error:
-            self._fail(-1, subject.scenario, operation.name, error)
+            self._fail(-1, subject.scenario, bulk.name, error)
             return False
         return True
 

@@ -1,15 +1,14 @@
 """The load generator and the target, on a wire that is right and on wires that are not."""
 
 import socket
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
 
 import pytest
 
 from benchmarks import generator
 from benchmarks.load.dial import LoadFailed
 from benchmarks.load.percentiles import percentiles
+from tests.benchmarks.wire import PIECE, spoil, wire
 
 LENGTH = 300_000
 
@@ -18,34 +17,6 @@ LENGTH = 300_000
 def target() -> Iterator[int]:
     with generator.target() as port:
         yield port
-
-
-@contextmanager
-def wire(target: int, change: Callable[[bytes], bytes]) -> Iterator[int]:
-    """A proxy for one connection whose bytes, both ways, go through `change`."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        worker = threading.Thread(target=_carry, args=(listener, target, change))
-        worker.start()
-        yield listener.getsockname()[1]
-        worker.join(10)
-
-
-def _carry(listener: socket.socket, target: int, change: Callable[[bytes], bytes]) -> None:
-    user, _ = listener.accept()
-    with user, socket.create_connection(("127.0.0.1", target)) as service:
-        back = threading.Thread(target=_copy, args=(service, user, change))
-        back.start()
-        _copy(user, service, lambda data: data if len(data) == 16 else change(data))
-        back.join(10)
-
-
-def _copy(source: socket.socket, sink: socket.socket, change: Callable[[bytes], bytes]) -> None:
-    with suppress(OSError):
-        while data := source.recv(4096):
-            sink.sendall(change(data))
-    for sock in (source, sink):
-        with suppress(OSError):
-            sock.shutdown(socket.SHUT_RDWR)
 
 
 def move(port: int, *, up: bool, streams: int = 1) -> generator.Result:
@@ -60,19 +31,13 @@ def test_bulk_is_verified(target: int, up: bool, streams: int) -> None:
 
 @pytest.mark.parametrize("up", [True, False])
 def test_a_changed_byte_is_found(target: int, up: bool) -> None:
-    flip = bytearray(4096)
-
-    def change(data: bytes) -> bytes:
-        flip[0] += 1
-        return data if flip[0] != 9 else bytes([data[0] ^ 1]) + data[1:]
-
-    with wire(target, change) as port, pytest.raises(LoadFailed, match="is wrong"):
+    with wire(target, spoil) as port, pytest.raises(LoadFailed, match="is wrong"):
         move(port, up=up)
 
 
 def test_an_early_end_is_found(target: int) -> None:
     def change(data: bytes) -> bytes:
-        if len(data) < 4096:
+        if len(data) < PIECE:
             raise OSError
         return data
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.operations import Bulk
+from benchmarks.operations import BULKS
 from benchmarks.processes import tree
 from benchmarks.rounds import up
 from benchmarks.scenarios import SCENARIOS
@@ -25,6 +25,6 @@ def test_peer(scenario: Scenario, tmp_path: Path, watch: Watch) -> None:
     with up(scenario, tmp_path / "scratch") as subject:
         watch(tree(subject.tunnel.pids.values()))
         assert len(subject.tunnel.pids) == scenario.legs + 1
-        for streams, direction in ((1, True), (8, False)):
-            Bulk(streams, direction).calibrate(subject)
+        for bulk in BULKS:
+            bulk.verify(subject)
     assert watch.all_ended()
