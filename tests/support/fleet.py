@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from tokens.services.service_tokens import token_issue
-
 from nodes.facts import Registration
 from nodes.models import Heartbeat, ServerNode
 from nodes.services.heartbeat import node_heartbeat
@@ -13,6 +11,7 @@ from nodes.services.registration import node_register
 from tokens.models import ServiceToken
 from tokens.principal import TokenType
 from tokens.scope import AgentScope, Scope
+from tokens.services.service_tokens import token_issue
 from tunnelmesh.common.secrets import Secret
 from tunnelmesh.db.clock import database_now
 
