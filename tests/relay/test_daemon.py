@@ -13,6 +13,7 @@ from django.db import transaction
 
 from nodes.models import AgentConnection, Heartbeat, ServerNode
 from nodes.services.authorisation import authorisation_touch
+from relay.node import heartbeat
 from relay.registry import Registry
 from tests.support.cluster import Cluster, eventually
 from tests.support.fleet import register
@@ -141,6 +142,58 @@ class TestStanding:
             await cluster.do(change_record, "node-a", enabled=True)
             await eventually(lambda: len(node.node.entries) == 1 and len(node.node.agents) == 1)
             assert await ask(entry) == b"hello"
+
+
+class Fickle(Registry):
+    """A registry whose database can go away."""
+
+    away = False
+
+    def __getattribute__(self, name: str) -> Any:
+        if name != "away" and self.away:
+            raise DomainError("database_unavailable", "the database cannot be used")
+        return super().__getattribute__(name)
+
+
+class TestOutage:
+    """P12: without the database nobody new is admitted, what is open lives for the grace; all comes back by itself."""
+
+    async def test_within_the_grace(self, cluster: Cluster) -> None:
+        async with EchoTarget() as target:
+            entry = await cluster.publish("agent-1", target.port, node="node-a")
+            registry = Fickle()
+            node = await cluster.start_node("node-a", registry=registry)
+            await cluster.start_agent("agent-1", node)
+            registry.away = True
+            await node.node.heartbeat.look()
+            assert await ask(entry) == b"hello"
+            stranger = await cluster.run_agent(await cluster.agent_config("agent-2", [node.agents_port]))
+            await eventually(lambda: "503 unavailable" in stranger.why_down)
+            registry.away = False
+            await node.node.heartbeat.look()
+            await stranger.connected()
+            assert await ask(entry) == b"hello"
+
+    async def test_beyond_the_grace(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(heartbeat, "GRACE_SECONDS", 0.2)
+        monkeypatch.setattr(heartbeat, "LOOK", 0.05)
+        async with EchoTarget() as target:
+            entry = await cluster.publish("agent-1", target.port, node="node-a")
+            registry = Fickle()
+            node = await cluster.start_node("node-a", registry=registry)
+            await cluster.start_agent("agent-1", node)
+            async with connected(entry) as user:
+                await user.send(b"hello")
+                assert await user.receive(5) == b"hello"
+                registry.away = True
+                with pytest.raises(ConnectionResetError):
+                    await user.receive(1)
+            with pytest.raises(ConnectionRefusedError):
+                await ask(entry)
+            registry.away = False
+            await eventually(lambda: len(node.node.entries) == 1 and len(node.node.agents) == 1)
+            assert await ask(entry) == b"hello"
+            await cluster.eventually(lambda: lease_ends("agent-1") == ["record_expired"])
 
 
 class TestEnd:

@@ -98,6 +98,11 @@ class RunningAgent(Running):
         await eventually(lambda: self.sessions >= sessions, f"{sessions} sessions of {self.agent.config.name}")
 
     @property
+    def why_down(self) -> str:
+        """Why it has no session to the last of its servers."""
+        return str(self.agent.links[-1].link.down) if self.agent.links else ""
+
+    @property
     def sessions(self) -> int:
         return sum(each.link.session is not None for each in self.agent.links)
 
