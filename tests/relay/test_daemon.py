@@ -15,7 +15,7 @@ from nodes.models import AgentConnection, Heartbeat, ServerNode
 from nodes.services.authorisation import authorisation_touch
 from relay.node import heartbeat
 from relay.registry import Registry
-from tests.support.cluster import Cluster, eventually
+from tests.support.cluster import Cluster, Fickle, eventually
 from tests.support.fleet import register
 from tests.support.target import EchoTarget
 from tests.support.user import ask, connected
@@ -144,17 +144,6 @@ class TestStanding:
             assert await ask(entry) == b"hello"
 
 
-class Fickle(Registry):
-    """A registry whose database can go away."""
-
-    away = False
-
-    def __getattribute__(self, name: str) -> Any:
-        if name != "away" and self.away:
-            raise DomainError("database_unavailable", "the database cannot be used")
-        return super().__getattribute__(name)
-
-
 class TestOutage:
     """P12: without the database nobody new is admitted, what is open lives for the grace; all comes back by itself."""
 
@@ -173,6 +162,14 @@ class TestOutage:
             await node.node.heartbeat.look()
             await stranger.connected()
             assert await ask(entry) == b"hello"
+
+    async def test_end_in_good_order(self, cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+        registry = Fickle()
+        node = await cluster.start_node("node-a", registry=registry)
+        registry.away = True
+        assert await node.end() == ExitCode.OK
+        assert "the fleet is not told that this node drains" in caplog.text
+        assert "leases are not given back" in caplog.text
 
     async def test_beyond_the_grace(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(heartbeat, "GRACE_SECONDS", 0.2)

@@ -25,7 +25,7 @@ from relay.registry import Registry
 from relay.services.publishing import route_open, service_publish
 from tests.support.fleet import issue, register
 from tokens.scope import AgentScope, Fleet
-from tunnelmesh.common.errors import ExitCode
+from tunnelmesh.common.errors import DomainError, ExitCode
 from tunnelmesh.conf.address import Address
 from tunnelmesh.conf.schema import (
     AdminSection,
@@ -105,6 +105,17 @@ class RunningAgent(Running):
     @property
     def sessions(self) -> int:
         return sum(each.link.session is not None for each in self.agent.links)
+
+
+class Fickle(Registry):
+    """A registry whose database can go away."""
+
+    away = False
+
+    def __getattribute__(self, name: str) -> Any:
+        if name != "away" and self.away:
+            raise DomainError("database_unavailable", "the database cannot be used")
+        return super().__getattribute__(name)
 
 
 @dataclass

@@ -9,7 +9,7 @@ import pytest
 from relay.demo.ports import LOOPBACK
 from relay.models import Route, Service
 from relay.services.publishing import route_change, service_change
-from tests.support.cluster import Cluster
+from tests.support.cluster import Cluster, Fickle
 from tests.support.target import EchoTarget
 from tests.support.user import ask, connected
 from tunnelmesh.db.clock import database_now
@@ -37,6 +37,26 @@ async def test_route_that_comes_and_goes(cluster: Cluster, caplog: pytest.LogCap
             assert await user.receive(5) == b"again"
         assert len(node.node.entries) == 0
         assert caplog.text.count("its route is gone") == 1
+
+
+async def test_without_a_database_they_stay_as_they_are(cluster: Cluster) -> None:
+    async with EchoTarget() as target:
+        entry = await cluster.publish("agent-1", target.port, node="node-a")
+        registry = Fickle()
+        node = await cluster.start_node("node-a", registry=registry)
+        await cluster.start_agent("agent-1", node)
+        registry.away = True
+        await node.node.entries.follow()
+        assert await ask(entry) == b"hello"
+
+
+async def test_node_that_stops_while_it_reads_its_routes_opens_nothing(cluster: Cluster) -> None:
+    node = await cluster.start_node("node-a")
+    entry = await cluster.publish("agent-1", 80, node="node-a")
+    node.node.stopping = True
+    await node.node.entries.follow()
+    with pytest.raises(ConnectionRefusedError):
+        await ask(entry)
 
 
 async def test_change_of_the_target(cluster: Cluster) -> None:

@@ -182,6 +182,29 @@ class TestFullSession:
             assert "busy: the session has 1 streams" in caplog.text
 
 
+class TestNodeThatStops:
+    async def test_opens_no_stream(self, cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+        """An entry that is still open, as in the turn of the loop in which a process wakes up (R14)."""
+        async with EchoTarget() as target:
+            entry = await cluster.publish("agent-1", target.port, node="node-a")
+            node = await cluster.start_node("node-a")
+            await cluster.start_agent("agent-1", node)
+            node.node.stopping = True
+            with pytest.raises(ConnectionResetError):
+                await ask(entry)
+            assert "agent_unavailable: this node is stopping" in caplog.text
+
+    async def test_relays_no_stream_and_the_caller_may_try_elsewhere(self, cluster: Cluster) -> None:
+        async with EchoTarget() as target:
+            entry = await cluster.publish("agent-1", target.port, node="node-a")
+            await cluster.start_node("node-a")
+            node_b, node_c = await cluster.start_node("node-b"), await cluster.start_node("node-c")
+            await cluster.start_agent("agent-1", node_b, node_c)
+            node_b.node.stopping = True
+            assert await ask(entry) == b"hello"
+            assert len(node_c.node.callers) == 1
+
+
 class TestNoWay:
     async def test_agent_that_is_nowhere(self, cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
         entry = await cluster.publish("agent-1", 1, node="node-a")
