@@ -113,13 +113,13 @@ class Session:
         stream = self._payload_stream
         if stream is not None and stream.state:
             yield DataReceived(stream, start, stop)
-        if self._payload_fin and not self._payload_left:
+        if not self._payload_left:
             yield from self._payload_ended()
 
     def _payload_ended(self) -> Iterator[Event]:
-        stream = self._payload_stream
+        stream, self._payload_stream = self._payload_stream, None
         # The owner may have reset the stream while it was given the payload.
-        if stream is not None and stream.state:
+        if self._payload_fin and stream is not None and stream.state:
             yield self._finished(stream)
 
     def _frame(self, word: int, stream_id: int, length: int, now: float) -> Iterator[Event]:
@@ -175,13 +175,11 @@ class Session:
 
     def _data(self, stream: Stream | None, flags: int, length: int) -> Iterator[Event]:
         self._payload_stream, self._payload_left, self._payload_fin = stream, length, bool(flags & FIN)
-        if stream is None:
-            return
-        if flags & RST:
+        if stream is not None and flags & RST:
             yield self._remote_reset(stream)
-            return
-        stream.receive_window.credit -= length
-        if self._payload_fin and not length:
+        elif stream is not None:
+            stream.receive_window.credit -= length
+        if not length:
             yield from self._payload_ended()
 
     def _window_update(self, stream: Stream, flags: int, length: int) -> Iterator[Event]:

@@ -1,6 +1,7 @@
 """A session beyond single frames: opening, refusing, draining, credit, floods, and what owners do between events."""
 
 import itertools
+import weakref
 
 import pytest
 
@@ -374,6 +375,36 @@ def test_nothing_is_sent_beyond_credit_nor_backwards() -> None:
         assert stream.state == State.IDLE
     session.send_data(stream, buffer, 12, 12 + INITIAL_WINDOW)
     assert stream.send_window == 0
+
+
+# -- memory ------------------------------------------------------------------------------------------------------------
+
+
+class Owner:
+    """Whom a stream belongs to; it must go with its stream."""
+
+
+@pytest.mark.parametrize(
+    "last_words",
+    [
+        frame(DATA, FIN, 1, payload=b"x"),
+        frame(DATA, FIN, 1),
+        frame(DATA, RST, 1, payload=b"x"),
+        frame(DATA, RST, 1),
+        frame(DATA, 0, 1, payload=b"x") + frame(WINDOW_UPDATE, RST, 1),
+    ],
+)
+@pytest.mark.parametrize("piece", [None, 1])
+def test_nothing_is_kept_of_a_stream_that_has_ended(last_words: bytes, piece: int | None) -> None:
+    session = server()
+    stream = accepted(session)
+    stream.owner = Owner()
+    gone = weakref.ref(stream.owner)
+    session.finish(stream)
+    told(session, last_words, piece=piece)
+    assert not stream.open
+    del stream
+    assert gone() is None
 
 
 # -- the parser --------------------------------------------------------------------------------------------------------
