@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
+from django.utils.translation import gettext as _
+
 from tunnelmesh.common.errors import DomainError, Refused
 from tunnelmesh.common.ids import check_node_id, generate_node_id, is_node_id
 from tunnelmesh.conf.load import DEFAULT, Loaded
@@ -91,8 +93,8 @@ def _persist(loaded: Loaded[ServerConfig], identity: Identity) -> Identity:
     if loaded.path is None:
         raise Refused(
             "no_config",
-            "There is no configuration file to write the node id into; nothing was changed.",
-            hint="Run: tunnelmesh init_node_id --config /etc/tunnelmesh/server.yaml",
+            _("There is no configuration file to write the node id into; nothing was changed."),
+            hint=_("Run: tunnelmesh init_node_id --config /etc/tunnelmesh/server.yaml"),
         )
     written = check_node_id(write_node_id(loaded.path, identity.node_id))
     if written != identity.node_id:  # another process was faster
@@ -111,22 +113,24 @@ def _read_state_file(path: Path) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise _distrusted(path, "is a symbolic link" if error.errno == errno.ELOOP else str(error.strerror)) from None
+        why = _("is a symbolic link") if error.errno == errno.ELOOP else str(error.strerror)
+        raise _distrusted(path, why) from None
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise _distrusted(path, "is not a regular file")
+            raise _distrusted(path, _("is not a regular file"))
         content = os.read(descriptor, _STATE_FILE_MAX_BYTES)
     finally:
         os.close(descriptor)
     text = content.decode("ascii", "replace").removesuffix("\n")
     if not is_node_id(text):
-        raise _distrusted(path, "does not hold a node id")
+        raise _distrusted(path, _("does not hold a node id"))
     return text
 
 
 def _distrusted(path: Path, why: str) -> Refused:
     return Refused(
         "bad_state_file",
-        f"The state file {path} cannot be used: {why}.",
-        hint=f"Look at it (ls -l {path}); set node.id in the configuration, or remove the file to get a new id.",
+        _("The state file %(path)s cannot be used: %(why)s.") % {"path": path, "why": why},
+        hint=_("Look at it (ls -l %(path)s); set node.id in the configuration, or remove the file to get a new id.")
+        % {"path": path},
     )

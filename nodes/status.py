@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from django.utils.translation import gettext as _
+
 from nodes.facts import GRACE_SECONDS
 
 GRACE = timedelta(seconds=GRACE_SECONDS)
@@ -51,24 +53,25 @@ class NodeStatus:
 def derive_status(facts: StatusFacts, now: datetime) -> NodeStatus:
     """The status of a node at `now` (the database's clock); an expiry equal to now has passed."""
     if facts.deleted:
-        return NodeStatus(Status.DELETED, "an administrator deleted it")
+        return NodeStatus(Status.DELETED, _("an administrator deleted it"))
     if not facts.enabled:
-        return NodeStatus(Status.DISABLED, "an administrator disabled it")
+        return NodeStatus(Status.DISABLED, _("an administrator disabled it"))
     if facts.expires_at is None:
-        return NodeStatus(Status.PENDING, "registered, no heartbeat yet")
+        return NodeStatus(Status.PENDING, _("registered, no heartbeat yet"))
     if facts.expires_at > now:
         return _of_fresh(facts)
-    since = f"no heartbeat since {facts.expires_at.isoformat(timespec='seconds')}"
+    values = {"moment": facts.expires_at.isoformat(timespec="seconds"), "seconds": GRACE_SECONDS}
     if facts.open_leases and facts.expires_at > now - GRACE:
-        return NodeStatus(Status.STALE, f"{since}, within the grace of {GRACE_SECONDS} s")
-    return NodeStatus(Status.OFFLINE, since)
+        return NodeStatus(Status.STALE, _("no heartbeat since %(moment)s, within the grace of %(seconds)d s") % values)
+    return NodeStatus(Status.OFFLINE, _("no heartbeat since %(moment)s") % values)
 
 
 def _of_fresh(facts: StatusFacts) -> NodeStatus:
     if facts.draining:
-        return NodeStatus(Status.DRAINING, "it finishes its streams and takes no new ones")
+        return NodeStatus(Status.DRAINING, _("it finishes its streams and takes no new ones"))
     if facts.unreachable:
-        return NodeStatus(Status.DEGRADED, "alive, but a peer cannot reach it")
+        return NodeStatus(Status.DEGRADED, _("alive, but a peer cannot reach it"))
     if facts.health is not None and facts.health < DEGRADED_BELOW:
-        return NodeStatus(Status.DEGRADED, f"alive, but the health of an agent connection is {facts.health}")
-    return NodeStatus(Status.ONLINE, "heartbeat fresh")
+        text = _("alive, but the health of an agent connection is %(health)d") % {"health": facts.health}
+        return NodeStatus(Status.DEGRADED, text)
+    return NodeStatus(Status.ONLINE, _("heartbeat fresh"))

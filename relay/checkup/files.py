@@ -20,7 +20,7 @@ def unreadable(check: str, path: Path) -> Finding | None:
         with path.open("rb"):
             return None
     except OSError as error:
-        return failed(check, _("%(path)s: %(cause)s") % {"path": path, "cause": error.strerror}, hint)
+        return failed(check, f"{path}: {error.strerror}", hint)
 
 
 def private_key(check: str, path: Path) -> Finding:

@@ -14,7 +14,7 @@ class Service(SoftDelete):
     """`host` and `port` are as the agent sees them. The name follows the grammar of ids and is unique for ever."""
 
     class Protocol(models.TextChoices):
-        TCP = "tcp", _("TCP")
+        TCP = "tcp", "TCP"
 
     name = AsciiField(_("name"), max_length=63, unique=True)
     agent_id = AsciiField(_("agent id"), max_length=NODE_ID_MAX, db_index=True)

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from django.db import transaction
 from django.db.models import Q
+from django.utils.translation import gettext as _
 
 from nodes.models import ServerNode
 from nodes.services.authorisation import authorisation_touch
@@ -37,8 +38,12 @@ def service_publish(name: str, *, agent_id: str, host: str, port: int, actor: st
     )
     check(service)
     if (twin := Service.objects.filter(name=name).first()) is not None:
-        state = "withdrawn; restore it" if twin.deleted_at else "published already; change it"
-        raise Conflict("service_exists", f"service {name} is {state}", hint="or choose another name")
+        text = (
+            _("service %(name)s is withdrawn; restore it")
+            if twin.deleted_at
+            else _("service %(name)s is published already; change it")
+        )
+        raise Conflict("service_exists", text % {"name": name}, hint=_("or choose another name"))
     service.save(force_insert=True)
     _tell("service.published", service, {}, actor)
     return service
@@ -101,7 +106,8 @@ def restore(row: Row, *, actor: str) -> None:
 
 def _change(row: AnyRow, action: str, changes: dict[str, object], allowed: set[str], actor: str) -> AnyRow:
     if unknown := changes.keys() - allowed:
-        raise Invalid("bad_field", f"{', '.join(sorted(unknown))} cannot be changed", hint="make a new one instead")
+        text = _("%(fields)s cannot be changed") % {"fields": ", ".join(sorted(unknown))}
+        raise Invalid("bad_field", text, hint=_("make a new one instead"))
     before = _state(row)
     for name, value in changes.items():
         setattr(row, name, value)
@@ -122,10 +128,10 @@ def check(row: Row) -> None:
 
 def _check_service(service: Service) -> None:
     if not is_node_id(service.name):
-        name = service.name[:80]
-        raise Invalid("bad_service_name", f"{name!r} is no service name", hint="use a-z, 0-9 and '-', at most 63")
+        text = _("%(name)r is no service name") % {"name": service.name[:80]}
+        raise Invalid("bad_service_name", text, hint=_("use a-z, 0-9 and '-', at most 63"))
     if not is_agent_id(service.agent_id):
-        raise Invalid("bad_agent_id", f"{service.agent_id[:80]!r} is no agent id")
+        raise Invalid("bad_agent_id", _("%(id)r is not an agent id") % {"id": service.agent_id[:80]})
     _check_address("bad_target", service.host, service.port)
 
 
@@ -133,7 +139,8 @@ def _check_route(route: Route) -> None:
     _check_address("bad_listen", route.host, route.port or 0)
     node_id = route.server_node_id
     if node_id is not None and not ServerNode.active.filter(id=node_id).exists():
-        raise Invalid("unknown_node", f"no node {node_id}", hint="start its Server once, or restore the node")
+        hint = _("start its Server once, or restore the node")
+        raise Invalid("unknown_node", _("no node %(id)s") % {"id": node_id}, hint=hint)
     rivals = Route.active.filter(kind=route.kind, port=route.port).exclude(id=route.id)
     if node_id is not None:
         rivals = rivals.filter(Q(server_node_id=node_id) | Q(server_node=None))
@@ -141,8 +148,9 @@ def _check_route(route: Route) -> None:
         if rival.host == route.host or {rival.host, route.host} & WILDCARDS:
             raise Conflict(
                 "entry_taken",
-                f"port {route.port} is the entry of service {rival.service.name} (route {rival.id})",
-                hint="choose another port or node, or withdraw that route",
+                _("port %(port)d is the entry of service %(service)s (route %(route)d)")
+                % {"port": route.port, "service": rival.service.name, "route": rival.id},
+                hint=_("choose another port or node, or withdraw that route"),
             )
 
 
@@ -152,9 +160,8 @@ def _check_address(code: str, host: str, port: int) -> None:
     except ValueError:
         parsed = None
     if parsed != Address(host, port) or port == 0:
-        raise Invalid(
-            code, f"{host[:80]!r} with port {port} is no address", hint="give a host or IP and a port, 1-65535"
-        )
+        text = _("%(host)r with port %(port)d is no address") % {"host": host[:80], "port": port}
+        raise Invalid(code, text, hint=_("give a host or IP and a port, 1-65535"))
 
 
 def _tell(action: str, row: Row, before: dict[str, object], actor: str) -> None:

@@ -70,7 +70,7 @@ def test_routes_are_opened_and_changed(console: Client) -> None:
     ("changes", "told"),
     [
         ({"name": "Not A Name"}, "no service name"),
-        ({"agent_id": "Agent"}, "no agent id"),
+        ({"agent_id": "Agent"}, "not an agent id"),
         ({"host": "a b"}, "no address"),
         ({"port": "70000"}, "no address"),
         ({"port": ""}, "required"),

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Q
+from django.utils.translation import gettext as _
 
 from nodes.models import ServerNode
 from nodes.services.authorisation import authorisation_touch
@@ -45,7 +46,8 @@ def token_issue(
     check_name(name)
     _check_scope(kind, scope)
     if expires_at is not None and expires_at <= now:
-        raise Invalid("past_deadline", f"expires_at {expires_at.isoformat()} is not in the future")
+        text = _("expires_at %(moment)s is not in the future") % {"moment": expires_at.isoformat()}
+        raise Invalid("past_deadline", text)
     secret = generate(PREFIX[kind], secrets.token_bytes)
     token = ServiceToken.objects.create(
         type=kind.value,
@@ -79,29 +81,31 @@ def token_use_record(token: ServiceToken, *, now: datetime) -> None:
 
 def _check_scope(kind: TokenType, scope: Scope) -> None:
     if (kind is TokenType.AGENT) != isinstance(scope, AgentScope):
-        raise Invalid("bad_scope", f"a token of type {kind.value} cannot have a scope of {type(scope).__name__}")
+        values = {"type": kind.value, "scope": type(scope).__name__}
+        raise Invalid("bad_scope", _("a token of type %(type)s cannot have a scope of %(scope)s") % values)
     if isinstance(scope, AgentScope) and not is_agent_id(scope.agent_id):
-        raise Invalid("bad_scope", f"{scope.agent_id[:80]!r} is not an agent id")
+        raise Invalid("bad_scope", _("%(id)r is not an agent id") % {"id": scope.agent_id[:80]})
     if isinstance(scope, Allowlist):
         _check_members(scope)
 
 
 def _check_members(scope: Allowlist) -> None:
     if not scope.node_ids:
-        raise Invalid("bad_scope", "an allowlist without a node admits nobody", hint="name a node, or choose the fleet")
+        hint = _("name a node, or choose the fleet")
+        raise Invalid("bad_scope", _("an allowlist without a node admits nobody"), hint=hint)
     found = {node.id: node for node in ServerNode.objects.filter(id__in=scope.node_ids)}
     unusable = [f"{node_id} ({why})" for node_id in sorted(scope.node_ids) if (why := _unusable(found.get(node_id)))]
     if unusable:
         raise Invalid(
             "bad_scope_member",
-            f"these nodes cannot be in a scope: {', '.join(unusable)}",
-            hint="list only nodes that exist, are enabled and are not deleted",
+            _("these nodes cannot be in a scope: %(nodes)s") % {"nodes": ", ".join(unusable)},
+            hint=_("list only nodes that exist, are enabled and are not deleted"),
         )
 
 
 def _unusable(node: ServerNode | None) -> str | None:
     if node is None:
-        return "unknown"
+        return _("unknown")
     if node.deleted_at is not None:
-        return "deleted"
-    return None if node.enabled else "disabled"
+        return _("deleted")
+    return None if node.enabled else _("disabled")

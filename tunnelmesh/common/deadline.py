@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
+from django.utils.translation import gettext as _
+
 from tunnelmesh.common.errors import Invalid
 
 _SPAN = re.compile(r"([1-9][0-9]{0,5})([smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_GRAMMAR = "Write a span (90d, 12h, 30m), a date (2027-01-31, its beginning in UTC) or a time (2027-01-31T12:00+00:00)."
 
 
 def parse_deadline(text: str, *, now: datetime) -> datetime:
@@ -17,10 +18,17 @@ def parse_deadline(text: str, *, now: datetime) -> datetime:
     try:
         moment = _parse(text, now)
     except (ValueError, OverflowError):
-        raise Invalid("bad_deadline", f"{text!r} is no end of validity", hint=_GRAMMAR) from None
+        raise Invalid("bad_deadline", _("%(text)r is no end of validity") % {"text": text}, hint=_grammar()) from None
     if moment <= now:
-        raise Invalid("past_deadline", f"{text!r} is not in the future (now: {now:%Y-%m-%dT%H:%MZ})", hint=_GRAMMAR)
+        values = {"text": text, "now": f"{now:%Y-%m-%dT%H:%MZ}"}
+        raise Invalid("past_deadline", _("%(text)r is not in the future (now: %(now)s)") % values, hint=_grammar())
     return moment
+
+
+def _grammar() -> str:
+    return _(
+        "Write a span (90d, 12h, 30m), a date (2027-01-31, its beginning in UTC) or a time (2027-01-31T12:00+00:00)."
+    )
 
 
 def _parse(text: str, now: datetime) -> datetime:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from tunnelmesh.conf.load import Loaded, load_agent_config, load_server_config
 from tunnelmesh.conf.schema import AgentConfig, ServerConfig
 
@@ -15,12 +17,17 @@ AGENT_FILE = Path("/etc/tunnelmesh/agent.yaml")
 
 
 def add_server_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--config", metavar="PATH", help=f"default: ${VARIABLE}, or {SERVER_FILE}")
-    parser.add_argument("--node-id", metavar="ID", help="use this id instead of node.id; it is written nowhere")
+    add_config_option(parser, SERVER_FILE)
+    parser.add_argument("--node-id", metavar="ID", help=_("use this id instead of node.id; it is written nowhere"))
 
 
 def add_agent_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--config", metavar="PATH", help=f"default: ${VARIABLE}, or {AGENT_FILE}")
+    add_config_option(parser, AGENT_FILE)
+
+
+def add_config_option(parser: argparse.ArgumentParser, default: Path) -> None:
+    text = _("default: $%(variable)s, or %(path)s") % {"variable": VARIABLE, "path": default}
+    parser.add_argument("--config", metavar="PATH", help=text)
 
 
 def server_config(options: Mapping[str, Any]) -> Loaded[ServerConfig]:

@@ -15,10 +15,10 @@ from tunnelmesh.conf.schema import RelaySection
 
 
 class Command(BaseCommand):
-    help = "Find or create this node's identity and write it into the configuration."
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
+        parser.description = _("Find or create this node's identity and write it into the configuration.")
         add_server_options(parser)
 
     def handle(self, *_args: object, **options: Any) -> None:
@@ -51,7 +51,7 @@ def _next_steps(identity: Identity, *, relay: RelaySection, config: str) -> str:
     """F18, without the steps that the configuration shows as done."""
     values = {"id": identity.node_id, "config": config}
     steps = [] if identity.origin is Origin.LOCAL else list(_missing(relay))
-    steps.append(_("tunnelmesh check_config --config %(config)s"))
+    steps.append("tunnelmesh check_config --config %(config)s")
     steps.append(_("tunnelmesh run_relay --config %(config)s (or restart the service)"))
     lines = [f"{number}. {step % values}" for number, step in enumerate(steps, start=1)]
     return "\n".join([_("Next:"), *lines])

@@ -24,10 +24,10 @@ from tunnelmesh.conf.schema import ServerConfig
 
 
 class Command(BaseCommand):
-    help = "Check a node's or an agent's configuration without the network. Changes nothing."
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
+        parser.description = _("Check a node's or an agent's configuration without the network. Changes nothing.")
         add_server_options(parser)
         parser.add_argument("--agent", action="store_true", help=_("check an agent's configuration, agent.yaml"))
         parser.add_argument("--json", action="store_true", help=_("print one JSON object, with each value's source"))

@@ -13,10 +13,12 @@ from relay.demo.run import run
 
 
 class Command(BaseCommand):
-    help = "Run a whole mesh on 127.0.0.1: two nodes, an agent, a service, an entry, a console. Ctrl-C ends it."
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
+        parser.description = _(
+            "Run a whole mesh on 127.0.0.1: two nodes, an agent, a service, an entry, a console. Ctrl-C ends it."
+        )
         default = Path(settings.BASE_DIR) / ".demo"
         parser.add_argument(
             "--state", type=Path, default=default, help=_("folder for everything it makes (default: %(default)s)")

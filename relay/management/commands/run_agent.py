@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils.translation import gettext as _
 
 from relay import process
 from relay.agent import Agent
@@ -17,10 +18,12 @@ from tunnelmesh.conf.schema import AgentConfig
 
 
 class Command(BaseCommand):
-    help = "Run an agent: it dials its servers and reaches what its allow list names. SIGTERM ends it in good order."
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
+        parser.description = _(
+            "Run an agent: it dials its servers and reaches what its allow list names. SIGTERM ends it in good order."
+        )
         add_agent_options(parser)
 
     def handle(self, *_args: object, **options: Any) -> None:

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils.translation import gettext as _
 
 from nodes.identity import ensure_identity
 from relay import process
@@ -20,10 +21,12 @@ from tunnelmesh.db.schema import require_schema
 
 
 class Command(BaseCommand):
-    help = "Run this Server node: its relay, its agents' listener and its entries. SIGTERM ends it in good order."
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
+        parser.description = _(
+            "Run this Server node: its relay, its agents' listener and its entries. SIGTERM ends it in good order."
+        )
         add_server_options(parser)
 
     def handle(self, *_args: object, **options: Any) -> None:

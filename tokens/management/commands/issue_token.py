@@ -15,7 +15,7 @@ from tokens.services.service_tokens import token_issue
 from tunnelmesh.common.deadline import parse_deadline
 from tunnelmesh.common.errors import DomainError, ExitCode, Invalid
 from tunnelmesh.common.secrets import Secret
-from tunnelmesh.conf.options import SERVER_FILE, VARIABLE
+from tunnelmesh.conf.options import SERVER_FILE, add_config_option
 from tunnelmesh.db.clock import database_now
 from tunnelmesh.db.schema import require_schema
 from tunnelmesh.db.unit import writes
@@ -24,10 +24,11 @@ TYPES = (TokenType.SERVER_NODE, TokenType.AGENT)
 
 
 class Command(BaseCommand):
-    help = "Issue a token. Its secret is the only thing on standard output, and is shown this once."
-
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--config", metavar="PATH", help=f"default: ${VARIABLE}, or {SERVER_FILE}")
+        parser.description = _(
+            "Issue a token. Its secret is the only thing on standard output, and is shown this once."
+        )
+        add_config_option(parser, SERVER_FILE)
         parser.add_argument("--type", required=True, choices=[kind.value for kind in TYPES])
         parser.add_argument("--name", required=True, help=_("what people will know it by"))
         parser.add_argument("--expires", metavar="WHEN", help=_("90d, 12h, 2027-01-31; without it, never"))
