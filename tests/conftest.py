@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Generator, Mapping
 
 import pytest
+from django.utils import translation
 
 try:
     import uvloop
@@ -12,6 +13,7 @@ except ImportError:
     uvloop = None
 
 NOTHING_MAY_SKIP = os.environ.get("CI") == "true"
+os.environ["LC_ALL"] = "C.UTF-8"  # what commands say is compared in English, whoever runs the tests
 
 
 def pytest_asyncio_loop_factories(
@@ -21,6 +23,12 @@ def pytest_asyncio_loop_factories(
     if uvloop is None or os.environ.get("TUNNELMESH_LOOP") == "asyncio":
         return {"asyncio": asyncio.new_event_loop}
     return {"uvloop": uvloop.new_event_loop}
+
+
+@pytest.fixture(autouse=True)
+def _english() -> None:
+    """A request leaves its language to its thread, and so to the next test."""
+    translation.deactivate()
 
 
 @pytest.hookimpl(wrapper=True)
