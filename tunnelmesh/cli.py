@@ -1,16 +1,32 @@
-"""The `tunnelmesh` script and `manage.py`: Django's command line with hyphens allowed and `--config` heard early."""
+"""The `tunnelmesh` script and `manage.py`: Django's command line with hyphens allowed, `--config` heard early, and
+the messages in the language of the caller's locale."""
 
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import django
-from django.core.management import execute_from_command_line
+from django.apps import apps
+from django.conf import settings
+from django.core.management import BaseCommand, ManagementUtility
+from django.utils import translation
 
 from tunnelmesh import __version__
 from tunnelmesh.common.errors import ExitCode
 from tunnelmesh.conf.options import VARIABLE
+
+LOCALE_VARIABLES = ("LC_ALL", "LC_MESSAGES", "LANG")
+
+
+class _Commands(ManagementUtility):
+    """Django's, which knows no locale: what a command prints is in the language of the caller's."""
+
+    def fetch_command(self, subcommand: str) -> BaseCommand:
+        command = super().fetch_command(subcommand)
+        if apps.ready:  # not when the settings could not be loaded
+            translation.activate(language(os.environ))
+        return command
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments:
         arguments[0] = arguments[0].replace("-", "_") if not arguments[0].startswith("-") else arguments[0]
     try:
-        execute_from_command_line([program, *arguments])
+        _Commands([program, *arguments]).execute()
     except ModuleNotFoundError as error:
         if error.name != os.environ["DJANGO_SETTINGS_MODULE"]:
             raise
@@ -39,6 +55,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write("Unset it, or name tunnelmesh.settings.production.\n")
         return ExitCode.REFUSED_CONFIG
     return ExitCode.OK
+
+
+def language(environ: Mapping[str, str]) -> str:
+    """The language that the first of LC_ALL, LC_MESSAGES and LANG names, as POSIX orders them; English where we do not
+    have that one. The variants of Chinese are matched as for the pages."""
+    locale = next(filter(None, map(environ.get, LOCALE_VARIABLES)), "")
+    name = locale.partition(".")[0].partition("@")[0].replace("_", "-").lower()
+    try:
+        return translation.get_supported_language_variant(name)
+    except LookupError:
+        return settings.LANGUAGE_CODE
 
 
 def take_config(arguments: Sequence[str]) -> tuple[list[str], str | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from shlex import join, quote
 from typing import Any
+from unicodedata import east_asian_width
 
 from django.utils.translation import gettext as _
 
@@ -60,6 +61,11 @@ def _refused(demo: dict[str, Any]) -> str:
 
 
 def _table(head: tuple[str, str, str], rows: Sequence[tuple[str, str, str]]) -> Iterator[str]:
-    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(3)]
+    widths = [max(_columns(row[column]) for row in (head, *rows)) for column in range(3)]
     for row in (head, *rows):
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        yield "  ".join(cell + " " * (width - _columns(cell)) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _columns(text: str) -> int:
+    """The width of a text on a terminal, where a Chinese character takes two columns."""
+    return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)

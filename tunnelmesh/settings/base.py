@@ -72,6 +72,7 @@ AUTH_PASSWORD_VALIDATORS = [
 
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", _("English")), ("zh-hans", _("Simplified Chinese"))]
+LOCALE_PATHS = [BASE_DIR / "tunnelmesh" / "locale"]
 USE_I18N = True
 USE_TZ = True
 TIME_ZONE = "UTC"
