@@ -66,8 +66,8 @@ class TargetDialer:
         """Give up every dial; nobody is told."""
         await self._tasks.cancel()
         self._threads.shutdown(wait=False, cancel_futures=True)
-        for attempt in list(self._attempts):
-            attempt.give_up()
+        while self._attempts:
+            self._attempts.pop().give_up()
 
     async def _resolve(self, host: str, port: int, done: Done) -> None:
         loop = self.engine.loop
