@@ -207,7 +207,7 @@ class Targets:
             channel.refuse(result)
             return
         channel.accept()
-        Pump(self._engine, result, channel).start(expect_data=False)
+        Pump(self._engine, result, channel).start()
 
     def _log_refusal(self, authority: str, reason: str) -> None:
         name_it = authority not in self._refused and len(self._refused) < REMEMBERED

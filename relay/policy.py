@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 ANY = "*"
@@ -103,6 +104,7 @@ def _parse_name(text: str, name: str, is_network: bool, error: ValueError) -> st
     return lowered
 
 
+@lru_cache(maxsize=1024)
 def _literal(host: str) -> _Address | None:
     """The address that a literal host stands for: IPv4 inside IPv6 counts as IPv4, a zone id makes it no literal."""
     if "%" in host:

@@ -1,7 +1,8 @@
 """A TCP entry: accepts users' connections, has a stream opened for each, and joins the two.
 
-The stream is opened first; until then the user's socket is not read, and a refusal resets it (a TCP entry has no other
-way to say no). Why is told to the watcher, for log and metrics.
+The stream is opened first, and what the user has said already rides behind its CONNECT head (design.md 3.1: SYN travels
+with the first data). Nothing more is read until the answer, and a refusal resets the user's socket (a TCP entry has no
+other way to say no). Why is told to the watcher, for log and metrics.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from relay.protocol.problem import Problem
 
 CONNECTIONS: Final = 4096
 """Users' connections of one entry at a time: each costs a descriptor here and a stream on every hop."""
+EARLY: Final = 4096
+"""First bytes that are read before the answer; they are kept until then, in case another way has to be tried."""
 
 Answer = Callable[["Channel | Problem"], None]
 
@@ -34,14 +37,15 @@ class Watcher(Protocol):
 
 
 class TcpEntry:
-    """Serves listening `sockets`. `open_stream(answer)` opens a stream to where this entry leads."""
+    """Serves listening `sockets`. `open_stream(answer, early)` opens a stream to where this entry leads, with the first
+    bytes of the user behind its head."""
 
     def __init__(
         self,
         engine: Engine,
         sockets: list[socket.socket],
         *,
-        open_stream: Callable[[Answer], None],
+        open_stream: Callable[[Answer, bytes], None],
         watcher: Watcher,
         connections: int = CONNECTIONS,
     ) -> None:
@@ -73,7 +77,7 @@ class TcpEntry:
             return
         self.active += 1
         self._opening.add(user)
-        self._open_stream(partial(self._answered, user, source))
+        self._open_stream(partial(self._answered, user, source), _early(user))
 
     def _answered(self, user: socket.socket, source: str, result: Channel | Problem) -> None:
         if user not in self._opening:
@@ -85,7 +89,7 @@ class TcpEntry:
         else:
             self._opening.discard(user)
             self._watcher.opened()
-            Pump(self._engine, user, result, self._closed).start(expect_data=True)
+            Pump(self._engine, user, result, self._closed).start()
 
     def _reset(self, user: socket.socket) -> None:
         self._opening.discard(user)
@@ -94,3 +98,11 @@ class TcpEntry:
 
     def _closed(self) -> None:
         self.active -= 1
+
+
+def _early(user: socket.socket) -> bytes:
+    """What the user has sent already. An end or an error is left for the pump to find: it shows again."""
+    try:
+        return user.recv(EARLY)
+    except OSError:
+        return b""

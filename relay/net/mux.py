@@ -92,12 +92,13 @@ class Mux:
         """Streams that are open now."""
         return len(self.session.streams)
 
-    def open(self, request: ConnectRequest, on_answer: OnAnswer, timeout: float) -> None:
-        """Open a stream; `on_answer` gets the channel after the 200, or the problem, within `timeout` seconds."""
+    def open(self, request: ConnectRequest, on_answer: OnAnswer, timeout: float, early: bytes = b"") -> None:
+        """Open a stream, with `early` bytes behind its head; `on_answer` gets the channel after the 200, or the
+        problem, within `timeout` seconds."""
         head = request.encode()
         channel = self._channel()
         channel.sink = AnswerReader(channel, on_answer, self.seen + timeout)
-        channel.send_bytes(head)
+        channel.send_bytes(head + early)
 
     def relay(self, incoming: Channel, request: ConnectRequest) -> None:
         """Continue a peer's stream on this session: the answer and all that follows pass through as bytes."""

@@ -60,16 +60,14 @@ class Pump:
         self._small = True
         self._eof = self._finished = False
 
-    def start(self, *, expect_data: bool) -> None:
-        """Begin. With `expect_data` the socket is read at once: a user's first bytes are most often there already."""
+    def start(self) -> None:
+        """Begin."""
         if not self._channel.stream.state:
             self._close()
             return
         attach(self._channel, self, self)
         if self._socket.fileno() >= 0:
             self._arm()
-            if expect_data:
-                self._read()
 
     # -- from the socket to the stream -----------------------------------------------------------------------------
 
@@ -173,8 +171,10 @@ class Pump:
             self._shut()
 
     def _shut(self) -> None:
+        """Half-close; where the other half has ended before, closing says the same."""
         try:
-            self._socket.shutdown(socket.SHUT_WR)
+            if not self._eof:
+                self._socket.shutdown(socket.SHUT_WR)
         except OSError:
             self._fail()
         else:

@@ -7,7 +7,6 @@ did not reach the agent (faults.md, R8).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Final
 
 from relay.net.channel import Channel
@@ -46,12 +45,13 @@ class Forwarder:
         self.engine = runtime.engine
         self.directory = Directory(runtime)
 
-    def open(self, agent_id: str, request: ConnectRequest, answer: Answer) -> None:
-        """Open a stream to the agent, which dials what `request` names. `answer` is called once, in bounded time."""
+    def open(self, agent_id: str, request: ConnectRequest, answer: Answer, early: bytes = b"") -> None:
+        """Open a stream to the agent, which dials what `request` names, with `early` bytes behind its head. `answer` is
+        called once, in bounded time."""
         if why := self._closed():
             answer(Problem(503, "agent_unavailable", why))
         else:
-            _Attempt(self, agent_id, request, answer).go_on()
+            _Attempt(self, agent_id, request, answer, early).go_on()
 
     def relay(self, incoming: Channel, request: ConnectRequest) -> None:
         """A stream from another node: it goes to a session held here or nowhere, never on to a third node."""
@@ -70,7 +70,7 @@ class Forwarder:
         if full := self.full(session):
             incoming.refuse(full)
         else:
-            session.relay(incoming, replace(request, agent=None))
+            session.relay(incoming, request.towards(None))
 
     def full(self, session: Mux) -> Problem | None:
         """Why the session takes no stream more: the other side would only reset it, without a reason."""
@@ -82,13 +82,14 @@ class Forwarder:
 class _Attempt:
     """One stream that is looking for its way."""
 
-    __slots__ = ("_agent_id", "_answer", "_leases", "_looked_up", "_owner", "_request", "_tried")
+    __slots__ = ("_agent_id", "_answer", "_early", "_leases", "_looked_up", "_owner", "_request", "_tried")
 
-    def __init__(self, owner: Forwarder, agent_id: str, request: ConnectRequest, answer: Answer) -> None:
+    def __init__(self, owner: Forwarder, agent_id: str, request: ConnectRequest, answer: Answer, early: bytes) -> None:
         self._owner = owner
         self._agent_id = agent_id
         self._request = request
         self._answer = answer
+        self._early = early
         self._leases: Sequence[LeaseInfo] | None = owner.directory.known(agent_id) if owner.peers else ()
         """None while nothing recent is known."""
         self._looked_up = False
@@ -127,7 +128,7 @@ class _Attempt:
         if full := self._owner.full(session):
             answer(full)
         else:
-            session.open(request, answer, OPEN_TIMEOUT)
+            session.open(request, answer, OPEN_TIMEOUT, self._early)
 
     def _peer_ready(self, session: Mux | Problem) -> None:
         if isinstance(session, Problem):
@@ -135,7 +136,7 @@ class _Attempt:
         elif not session.can_open:
             self._answered(Problem(502, "peer_unreachable", "the session ended before the stream began"))
         else:
-            self._open(session, replace(self._request, agent=self._agent_id), self._answered)
+            self._open(session, self._request.towards(self._agent_id), self._answered)
 
     def _answered(self, result: Channel | Problem) -> None:
         if isinstance(result, Problem) and result.code in NOT_REACHED:

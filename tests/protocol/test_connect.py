@@ -8,15 +8,30 @@ from relay.protocol.errors import BadHead
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
-@pytest.mark.parametrize(
-    "request_",
-    [
-        ConnectRequest("db.internal", 5432),
-        ConnectRequest("10.0.0.7", 65535, agent="agent-1"),
-        ConnectRequest("2001:db8::1", 1, agent="agent-1", traceparent=TRACE),
-        ConnectRequest("a_b-c.d_", 80),
-    ],
-)
+REQUESTS = [
+    ConnectRequest("db.internal", 5432),
+    ConnectRequest("10.0.0.7", 65535, agent="agent-1"),
+    ConnectRequest("2001:db8::1", 1, agent="agent-1", traceparent=TRACE),
+    ConnectRequest("a_b-c.d_", 80),
+]
+
+
+@pytest.mark.parametrize("request_", REQUESTS)
+def test_next_hop_keeps_all_but_the_agent(request_: ConnectRequest) -> None:
+    onwards = request_.towards("agent-9")
+    assert (onwards.agent, onwards.towards(request_.agent)) == ("agent-9", request_)
+
+
+@pytest.mark.parametrize("padding", [0, 1000])
+def test_heads_are_judged_alike_whether_remembered_or_not(padding: int) -> None:
+    field = "X: " + "x" * padding
+    for _ in range(2):
+        assert decode_request(head("db:5432", "db:5432", field)) == ConnectRequest("db", 5432)
+        with pytest.raises(BadHead):
+            decode_request(head("db:5432", "other:5432", field))
+
+
+@pytest.mark.parametrize("request_", REQUESTS)
 def test_what_is_sent_is_read(request_: ConnectRequest) -> None:
     assert decode_request(request_.encode()) == request_
 

@@ -26,10 +26,12 @@ class Way:
     """Takes the entry's wishes and keeps them until the test answers."""
 
     wishes: list[Answer] = field(default_factory=list)
+    early: list[bytes] = field(default_factory=list)
     refusals: list[tuple[str, str]] = field(default_factory=list)
 
-    def open_stream(self, answer: Answer) -> None:
+    def open_stream(self, answer: Answer, early: bytes) -> None:
         self.wishes.append(answer)
+        self.early.append(early)
 
     def opened(self) -> None:
         raise AssertionError("no stream is opened here")
@@ -63,6 +65,24 @@ async def test_user_waits_for_his_stream_and_is_reset_when_it_is_refused(served:
             await user.receive(1)
     assert served.way.refusals == [("forbidden", LOOPBACK)]
     assert served.entry.active == 0
+
+
+@pytest.mark.parametrize(("said", "early"), [(b"", 0), (b"hello", 5), (bytes(5000), 4096)])
+async def test_what_a_user_has_said_already_goes_with_the_stream(served: Served, said: bytes, early: int) -> None:
+    async with connected(served.entry.port) as user:
+        await user.send(said)
+        await eventually(lambda: served.way.wishes)
+        assert served.way.early == [said[:early]]
+        served.way.wishes[0](FORBIDDEN)
+
+
+async def test_user_who_has_left_already_is_served_like_others(served: Served) -> None:
+    """His end, or his reset, shows again to whoever reads next."""
+    async with connected(served.entry.port) as user:
+        user.finish()
+        await eventually(lambda: served.way.wishes)
+        assert served.way.early == [b""]
+        served.way.wishes[0](FORBIDDEN)
 
 
 async def test_more_users_than_allowed_are_refused(served: Served) -> None:
