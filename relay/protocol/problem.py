@@ -72,7 +72,9 @@ def decode(head: bytes | bytearray, body: bytes | bytearray) -> Problem:
 
 def body_length(head: bytes | bytearray) -> int:
     """How many bytes of body the answer announces, at most MAX_BODY. Raises BadHead."""
-    text = parse_response(head).fields.optional("content-length") or "0"
+    text = parse_response(head).fields.optional("content-length")
+    if text is None:
+        return 0
     if not _NUMBER.fullmatch(text):
         raise BadHead("content-length is not a number")
     return min(int(text), MAX_BODY)

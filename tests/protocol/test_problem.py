@@ -85,7 +85,7 @@ def test_the_body_is_bounded() -> None:
 
 
 @pytest.mark.parametrize(
-    "fields", ["Content-Length: x", "Content-Length: -1", "Content-Length: 1\r\nContent-Length: 1"]
+    "fields", ["Content-Length:", "Content-Length: x", "Content-Length: -1", "Content-Length: 1\r\nContent-Length: 1"]
 )
 def test_a_length_that_is_none_is_refused(fields: str) -> None:
     with pytest.raises(BadHead):
