@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from relay.net.backoff import Backoff
 from relay.net.dialer import DialTimeouts
+from relay.net.engine import TICK
 from relay.net.listener import DoorLimits
 from relay.protocol.limits import Limits
 from tunnelmesh.conf.schema import ServerLimits, SessionLimits
@@ -15,8 +16,9 @@ def session_limits(limits: SessionLimits) -> Limits:
         max_streams=limits.max_streams,
         backlog=limits.backlog,
         resets=limits.resets,
-        keepalive=limits.keepalive,
-        keepalive_answer=limits.keepalive_answer,
+        # Timers are looked at once a TICK, so each is a tick shorter: the sum of both is a promise (P7).
+        keepalive=limits.keepalive - TICK,
+        keepalive_answer=limits.keepalive_answer - TICK,
     )
 
 

@@ -152,7 +152,7 @@ class TestReturn:
 
     async def test_silence_is_noticed_by_both_sides(self, cluster: Cluster) -> None:
         """R1, with a quicker keepalive: neither side hears that the wire is dead."""
-        quick = {"keepalive": 1.0, "keepalive_answer": 1.0}
+        quick = {"keepalive": 2.0, "keepalive_answer": 2.0}
         node = await cluster.start_node("node-a", **quick)
         cluster.agent_limits |= quick
         async with Proxy(node.agents_port) as proxy:

@@ -192,17 +192,19 @@ class SessionLimits(Section):
         default=10.0,
     )
     keepalive: float = setting(
-        kinds.seconds(1, 600), "A ping this often, seconds; load balancers cut idle links at 60.", default=20.0
+        kinds.seconds(2, 600), "A ping this often, seconds; load balancers cut idle links at 60.", default=20.0
     )
     keepalive_answer: float = setting(
-        kinds.seconds(1, 600), "Silence this long after a ping means a dead peer, seconds.", default=15.0
+        kinds.seconds(2, 600), "Silence this long after a ping means a dead peer, seconds.", default=15.0
     )
     max_streams: int = setting(kinds.integer(1, 65536), "Streams open at once in one session.", default=1024)
     backlog: int = setting(
         kinds.integer(1, 65536), "Streams that the peer opened and nobody answered yet.", default=256
     )
     resets: int = setting(
-        kinds.integer(1, 1_000_000), "Streams that a peer may open and reset in 10 s before it is cut.", default=200
+        kinds.integer(1, 1_000_000),
+        "Streams that a peer may open and reset in 10 s, beyond one whole backlog, before it is cut.",
+        default=200,
     )
     reconnect_first: float = setting(
         kinds.seconds(0.1, 3600),
