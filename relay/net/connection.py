@@ -163,7 +163,8 @@ class Connection(Opening):
             self._lose(lost)
 
     def _read(self) -> tuple[int, str | None]:
-        """Fill the shared buffer. Where the plaintext ends, and why the connection is lost, if it is."""
+        """Fill the shared buffer. Where the plaintext ends, and why the connection is lost, if it is. Records are read
+        whole: one that was left inside the SSL object would not wake the loop."""
         end, view = HEADER_SIZE, self._engine.received
         read: Callable[[int, memoryview], int] = self._socket.read  # type: ignore[assignment]  # into a buffer: a count
         try:
@@ -183,9 +184,6 @@ class Connection(Opening):
             return end, None
         except (OSError, ValueError) as error:
             return end, _reason(error)
-        # The budget of this turn is used up; a record inside the SSL object would not wake the loop.
-        if self._socket.pending():
-            self._loop.call_soon(self._on_readable)
         return end, None
 
     # -- the end ---------------------------------------------------------------------------------------------------

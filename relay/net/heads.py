@@ -132,7 +132,7 @@ class AnswerReader(Holder):
         if connect.accepts(head):
             self._answered(end)
         elif self.finished or len(body) >= problem.body_length(head):
-            self._refused(problem.decode(head, body))
+            self._refused(problem.decode(head, body[: problem.body_length(head)]))
 
     def on_finish(self) -> None:
         super().on_finish()

@@ -188,8 +188,7 @@ class Pump:
 
     def on_tick(self) -> None:
         """A socket that is not read does not tell that its peer has reset it; ask."""
-        unread = not self._reading and self._socket.fileno() >= 0
-        if unread and self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+        if not self._reading and self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             self._fail()
 
     def _close_if_done(self) -> None:

@@ -92,6 +92,8 @@ class Wire:
             self._reset()
 
     def _reset(self) -> None:
+        for task in self._tasks:
+            task.cancel()  # uvloop keeps a socket open for as long as somebody waits for it
         for sock in (self._near, self._far):
             if sock.fileno() >= 0:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")

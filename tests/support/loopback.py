@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import ssl
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -175,7 +176,7 @@ class Recorder:
 
 def pattern(size: int, seed: int = 0) -> bytes:
     """Bytes whose every cut, loss or swap shows: numbers of four bytes, one after the other."""
-    return b"".join((seed + number).to_bytes(4, "big") for number in range(-(-size // 4)))[:size]
+    return array("I", range(seed, seed + size // 4 + 1)).tobytes()[:size]
 
 
 async def receive(sock: socket.socket, count: int | None = None) -> bytes:

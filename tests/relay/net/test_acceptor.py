@@ -119,18 +119,33 @@ async def test_out_of_descriptors_it_pauses(
 
 
 class Poor:
-    """A listening socket for which there is no descriptor the first time."""
+    """A listening socket for which there is no descriptor the first time, or another error."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, error: OSError | None = None) -> None:
         self._sock = sock
+        self._error = error or OSError(EMFILE, "Too many open files")
         self.refused = 0
         self.fileno, self.close, self.getsockname = sock.fileno, sock.close, sock.getsockname
 
     def accept(self) -> tuple[socket.socket, tuple[str, int]]:
         if not self.refused:
             self.refused += 1
-            raise OSError(EMFILE, "Too many open files")
+            raise self._error
         return self._sock.accept()
+
+
+async def test_a_connection_that_has_gone_is_no_reason_to_pause(
+    engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    accepted: list[socket.socket] = []
+    poor = Poor(bind(LOOPBACK, 0)[0], ConnectionAbortedError("it has gone"))
+    door = Acceptor(engine.loop, [poor], on_accepted=lambda sock, _: accepted.append(sock))  # type: ignore[list-item]
+    user = socket.create_connection((LOOPBACK, door.port))
+    await until(lambda: bool(accepted))
+    assert poor.refused == 1
+    assert not caplog.records
+    door.close()
+    close([user, *accepted])
 
 
 async def test_closed_while_it_pauses(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,9 +27,11 @@ class Heard:
         self.received = bytearray()
         self.writable = 0
         self.lost: list[str] = []
+        self.check: Callable[[], bool] = lambda: True
 
     def on_bytes(self, start: int, end: int) -> None:
         assert start == HEADER_SIZE, "there is room for a header before"
+        assert self.check()
         self.received += self.engine.received[start:end]
 
     def on_writable(self) -> None:
@@ -61,6 +63,7 @@ def fill(connection: Connection) -> int:
 async def test_bytes_both_ways(engine: Engine, contexts: Contexts) -> None:
     client, at_client, server, at_server = await started(engine, contexts)
     body = pattern(1_000_000)
+    at_server.check = lambda: server._socket.pending() == 0  # it would not wake the loop
     client.write(body)
     server.write(memoryview(b"short"))
     await until(lambda: at_server.received == body and at_client.received == b"short")
@@ -124,6 +127,22 @@ async def test_reset_while_blocked(engine: Engine, contexts: Contexts) -> None:
     assert not client.blocked
 
 
+async def test_reset_while_reading(engine: Engine, contexts: Contexts) -> None:
+    client, at_client, server, _ = await started(engine, contexts)
+    server._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+    server.abort()
+    await until(lambda: bool(at_client.lost))
+    assert client.closed
+
+
+async def test_what_is_no_tls(engine: Engine, contexts: Contexts) -> None:
+    _, at_client, server, _ = await started(engine, contexts)
+    socket.socket.send(server._socket, b"this was never encrypted")
+    await until(lambda: bool(at_client.lost))
+    assert at_client.lost[0].startswith("TLS: ")
+    await until(lambda: server.closed)
+
+
 async def test_a_loss_is_never_told_inside_write(engine: Engine, contexts: Contexts) -> None:
     """Who writes is in the middle of something: the shared frame buffer, a table of streams."""
     client, at_client, server, _ = await started(engine, contexts)
@@ -165,6 +184,17 @@ async def test_writing_may_want_to_read(engine: Engine, contexts: Contexts) -> N
     assert at_client.received == b"here you are"
     assert at_client.writable == 1
     client.abort()
+    server.abort()
+
+
+async def test_writing_fails_when_it_has_read_what_it_wanted(engine: Engine, contexts: Contexts) -> None:
+    client, at_client, server, _ = await started(engine, contexts)
+    fickle = client._socket = Fickle(client._socket)  # type: ignore[assignment]
+    fickle.refuse("write", ssl.SSLWantReadError, ConnectionResetError)
+    client.write(b"hello")
+    server.write(b"here")
+    await until(lambda: at_client.lost == ["as the test wants it"])
+    assert at_client.received == b""
     server.abort()
 
 

@@ -22,6 +22,7 @@ from relay.net.listener import Listener
 from relay.protocol.problem import Problem
 from relay.protocol.upgrade import RELAY, Accepted, UpgradeRequest
 from tests.support.loopback import Contexts
+from tests.support.target import deaf_port
 
 REQUEST = UpgradeRequest(RELAY, "server", "token", "client", 7)
 QUICK = DialTimeouts(connect=0.1, tls=0.1, upgrade=0.1)
@@ -87,7 +88,7 @@ class TestConnect:
         await fails(dial(engine, whom(contexts, port)), "connect", "refused")
 
     async def test_no_answer(self, engine: Engine, contexts: Contexts) -> None:
-        with full_backlog() as port:
+        with deaf_port() as port:
             await fails(dial(engine, whom(contexts, port)), "connect", "no answer within 0.1 s")
 
     async def test_no_such_name(self, engine: Engine, contexts: Contexts) -> None:
@@ -97,13 +98,13 @@ class TestConnect:
     async def test_the_next_address_has_its_share_of_the_time(self, engine: Engine, contexts: Contexts) -> None:
         """A broken IPv6 path must not eat the time of the IPv4 address."""
         async with server(engine, contexts, welcome) as port:
-            with full_backlog() as silent:
+            with deaf_port() as silent:
                 engine.loop = Resolving(engine.loop, (LOOPBACK, silent), (LOOPBACK, port))  # type: ignore[assignment]
                 connection, _ = await dial(engine, whom(contexts, port, host="both.example"))
             connection.abort()
 
     async def test_every_address_says_why(self, engine: Engine, contexts: Contexts) -> None:
-        with full_backlog() as silent:
+        with deaf_port() as silent:
             engine.loop = Resolving(engine.loop, (LOOPBACK, silent), (LOOPBACK, 1))  # type: ignore[assignment]
             await fails(dial(engine, whom(contexts, 1, host="both.example")), "connect", "no answer.*; .*refused")
 
@@ -268,21 +269,3 @@ class Resolving:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loop, name)
-
-
-class full_backlog:  # noqa: N801 - reads as a function
-    """A port on which nobody accepts and whose backlog is full: the kernel does not answer."""
-
-    def __enter__(self) -> int:
-        self._listening = socket.socket()
-        self._listening.bind((LOOPBACK, 0))
-        self._listening.listen(0)
-        self._waiting = [socket.socket() for _ in range(4)]
-        for sock in self._waiting:
-            sock.setblocking(False)
-            sock.connect_ex(self._listening.getsockname())
-        return int(self._listening.getsockname()[1])
-
-    def __exit__(self, *_: object) -> None:
-        for sock in (*self._waiting, self._listening):
-            sock.close()

@@ -141,3 +141,30 @@ async def test_given_up_while_connecting_and_while_resolving(engine: Engine, res
         await dialer.close()
     resolver.told.set()
     assert (dialer.pending, heard) == (0, [])
+
+
+async def test_names_that_nobody_answers_for_leave_the_loops_own_resolver_alone(
+    engine: Engine, resolver: Resolver
+) -> None:
+    """Else an agent whose targets' names hang could not find its server."""
+    dialer = TargetDialer(engine)
+    for _ in range(100):
+        dialer.dial("service.example", 80, lambda _: None)
+    assert await engine.loop.getaddrinfo("localhost", 80)
+    await dialer.close()
+
+
+async def test_an_answer_that_comes_later(engine: Engine) -> None:
+    """Not every target answers before the loop turns."""
+    answers: list[Answer] = []
+    dialer = TargetDialer(engine)
+    with deaf_port() as port:
+        dialer.dial(LOOPBACK, port, answers.append)
+        (attempt,) = dialer._attempts
+        sock = attempt._socket
+        assert sock is not None
+        attempt._on_writable(sock)  # as if it had answered: the kernel would take a second to ask it again
+        assert answers == [sock]
+        sock.close()
+    assert dialer.pending == 0
+    await dialer.close()
