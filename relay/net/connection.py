@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 import ssl
 from collections.abc import Callable
@@ -185,6 +186,12 @@ class Connection(Opening):
         except (OSError, ValueError) as error:
             return end, _reason(error)
         return end, None
+
+    def on_tick(self) -> None:
+        """Once a second: has the peer reset the connection? uvloop watches a socket no more once it has told of a reset
+        together with the last bytes."""
+        if not self.closed and (error := self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)):
+            self._lose(os.strerror(error))
 
     # -- the end ---------------------------------------------------------------------------------------------------
 

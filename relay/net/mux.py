@@ -218,6 +218,7 @@ class Mux:
     def on_tick(self, now: float) -> None:
         """Once a second: keepalive, write stall, and what streams may take in time and memory."""
         self.seen = now
+        self.connection.on_tick()
         try:
             self.session.on_time(now)
         except RemoteError as error:

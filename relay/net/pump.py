@@ -187,8 +187,9 @@ class Pump:
         self._close()
 
     def on_tick(self) -> None:
-        """A socket that is not read does not tell that its peer has reset it; ask."""
-        if not self._reading and self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+        """A socket that is not read does not tell that its peer has reset it, and uvloop watches a socket no more once
+        it has told of a reset together with the last bytes: ask."""
+        if self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             self._fail()
 
     def _close_if_done(self) -> None:

@@ -80,6 +80,9 @@ class Link:
         self.under_way += self.tail[:count]
         del self.tail[:count]
 
+    def on_tick(self) -> None:
+        """Nobody resets it."""
+
     def close(self, last_words: bytes | bytearray = b"") -> None:
         self.closed = True
 

@@ -135,6 +135,18 @@ async def test_reset_while_reading(engine: Engine, contexts: Contexts) -> None:
     assert client.closed
 
 
+async def test_reset_right_after_the_last_bytes(engine: Engine, contexts: Contexts) -> None:
+    """Both are there when the loop wakes up, and uvloop wakes up once for them."""
+    client, _, server, heard = await started(engine, contexts)
+    client.write(b"last bytes")
+    client._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+    client.abort()
+    await until(lambda: heard.received == b"last bytes")
+    server.on_tick()
+    await until(lambda: bool(heard.lost))
+    assert server.closed
+
+
 async def test_what_is_no_tls(engine: Engine, contexts: Contexts) -> None:
     _, at_client, server, _ = await started(engine, contexts)
     socket.socket.send(server._socket, b"this was never encrypted")

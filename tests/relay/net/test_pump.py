@@ -96,6 +96,19 @@ class TestUncleanEnd:
         assert chain.entry.mux.active == chain.agent.mux.active == 0
         close(other)
 
+    @pytest.mark.parametrize("who", ["user", "service"])
+    async def test_one_side_resets_right_after_its_last_bytes(self, chain: Chain, engine: Engine, who: str) -> None:
+        """Both are there when the loop wakes up, and uvloop wakes up once for them."""
+        user, service = await chain.connect()
+        killed, other = (user, service) if who == "user" else (service, user)
+        killed.send(b"last bytes")
+        reset(killed)
+        assert await receive(other, 10) == b"last bytes"
+        tick(engine)
+        await is_reset(other)
+        await until(lambda: sorted(chain.closed) == ["far", "near"])
+        close(other)
+
     @pytest.mark.parametrize("how", ["lost", "closed"])
     async def test_the_session_ends_in_mid_stream(self, chain: Chain, how: str) -> None:
         user, service = await chain.connect()
