@@ -107,12 +107,14 @@ class HeadReader(Holder):
 class AnswerReader(Holder):
     """Reads the answer to our CONNECT, until `deadline`; `on_answer` is called once."""
 
-    __slots__ = ("_deadline", "_on_answer")
+    __slots__ = ("_body", "_deadline", "_on_answer", "_whole")
 
     def __init__(self, channel: Channel, on_answer: Callable[[Channel | Problem], None], deadline: float) -> None:
         super().__init__(channel)
         self._on_answer = on_answer
         self._deadline = deadline
+        self._body = self._whole = 0
+        """Where the body of a refusal begins and ends, once its head has come."""
 
     def on_head(self) -> None:
         if self.held.startswith(OK):
@@ -124,15 +126,18 @@ class AnswerReader(Holder):
             self._refused(Problem(502, "bad_answer", str(error)))
 
     def _read_refusal(self) -> None:
-        """Any other answer; its body is awaited, so that the reason is not lost."""
-        end = find_end(self.held, MAX_HEAD)
-        if not end:
-            return
-        head, body = self.held[:end], self.held[end:]
-        if connect.accepts(head):
-            self._answered(end)
-        elif self.finished or len(body) >= problem.body_length(head):
-            self._refused(problem.decode(head, body[: problem.body_length(head)]))
+        """Any other answer; its body is awaited, so that the reason is not lost. The head is not parsed again for each
+        piece of the body: a piece may be a byte."""
+        if not self._body:
+            end = find_end(self.held, MAX_HEAD)
+            if not end:
+                return
+            if connect.accepts(self.held[:end]):
+                self._answered(end)
+                return
+            self._body, self._whole = end, end + problem.body_length(self.held[:end])
+        if self.finished or len(self.held) >= self._whole:
+            self._refused(problem.decode(self.held[: self._body], self.held[self._body : self._whole]))
 
     def on_finish(self) -> None:
         super().on_finish()

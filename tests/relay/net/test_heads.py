@@ -6,6 +6,7 @@ import pytest
 
 from relay.net.channel import Channel
 from relay.net.engine import Engine
+from relay.protocol import connect, heads, problem
 from relay.protocol.connect import OK
 from relay.protocol.problem import Problem
 from tests.support.loopback import TARGET, Contexts, End, Recorder, joined, until
@@ -91,6 +92,26 @@ async def test_an_answer_without_an_end(ends: tuple[End, End]) -> None:
     problem = await opening
     assert isinstance(problem, Problem)
     assert problem.code == "bad_answer"
+
+
+async def test_a_refusal_is_parsed_a_bounded_number_of_times(
+    ends: tuple[End, End], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However small the pieces are in which its body comes: the parser reads up to 16 KiB each time."""
+    parsed: list[int] = []
+    parse = heads.parse_response
+
+    def count(head: bytes | bytearray) -> heads.ResponseHead:
+        parsed.append(len(head))
+        return parse(head)
+
+    for module in (connect, problem):
+        monkeypatch.setattr(module, "parse_response", count)
+    opening = asyncio.create_task(ends[0].open())
+    channel, _ = await ends[1].streams.get()
+    await say(channel, BUSY.encode(), 1)
+    assert await opening == BUSY
+    assert len(parsed) < 5
 
 
 async def test_an_answer_is_given_once(ends: tuple[End, End]) -> None:
