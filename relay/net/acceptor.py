@@ -40,6 +40,8 @@ def bind(host: str, port: int) -> list[socket.socket]:
         return _bind_all(places)
     except OSError as error:
         raise BindError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+    except UnicodeError as error:
+        raise BindError(f"cannot listen on {host}:{port}: {error}") from error
 
 
 def _bind_all(places: Sequence[tuple[int, Any]]) -> list[socket.socket]:

@@ -62,6 +62,13 @@ async def test_a_name_that_is_none() -> None:
         bind("nowhere.invalid", 0)
 
 
+@pytest.mark.parametrize("host", ["a" * 64 + ".example", "two..dots", "nul\0"])
+async def test_a_name_that_cannot_be_one(host: str) -> None:
+    """The resolver raises something else for it than for a name that is not there."""
+    with pytest.raises(BindError, match="cannot listen on"):
+        bind(host, 0)
+
+
 async def test_a_machine_without_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:
     """It resolves "every address" to `::` all the same."""
     make = socket.socket
