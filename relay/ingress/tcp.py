@@ -7,6 +7,7 @@ other way to say no). Why is told to the watcher, for log and metrics.
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import Callable
 from functools import partial
@@ -18,8 +19,13 @@ from relay.net.engine import Engine
 from relay.net.pump import Pump, prepare
 from relay.protocol.problem import Problem
 
+log = logging.getLogger(__name__)
+
 CONNECTIONS: Final = 4096
 """Users' connections of one entry at a time: each costs a descriptor here and a stream on every hop."""
+OPENING: Final = 64
+"""Users of one entry that wait for their stream at a time; more wait in the kernel. A target that does not answer then
+leaves most of the backlog (256 unanswered streams of a session) to the other entries that share its sessions."""
 EARLY: Final = 4096
 """First bytes that are read before the answer; they are kept until then, in case another way has to be tried."""
 
@@ -75,9 +81,17 @@ class TcpEntry:
             user.close()
             self._watcher.refused(Problem(503, "busy", f"this entry has {self.active} connections"), source)
             return
+        try:
+            early = _early(user)
+        except OSError as error:
+            user.close()
+            log.debug("%s was gone before it was served: %s", source, error)
+            return
         self.active += 1
         self._opening.add(user)
-        self._open_stream(partial(self._answered, user, source), _early(user))
+        self._open_stream(partial(self._answered, user, source), early)
+        if len(self._opening) >= OPENING:
+            self._acceptor.pause()
 
     def _answered(self, user: socket.socket, source: str, result: Channel | Problem) -> None:
         if user not in self._opening:
@@ -87,22 +101,28 @@ class TcpEntry:
             self._reset(user)
             self._watcher.refused(result, source)
         else:
-            self._opening.discard(user)
+            self._waits_no_more(user)
             self._watcher.opened()
             Pump(self._engine, user, result, self._closed).start()
 
     def _reset(self, user: socket.socket) -> None:
-        self._opening.discard(user)
+        self._waits_no_more(user)
         user.close()
         self._closed()
+
+    def _waits_no_more(self, user: socket.socket) -> None:
+        self._opening.discard(user)
+        if len(self._opening) < OPENING:
+            self._acceptor.resume()
 
     def _closed(self) -> None:
         self.active -= 1
 
 
 def _early(user: socket.socket) -> bytes:
-    """What the user has sent already. An end or an error is left for the pump to find: it shows again."""
+    """What the user has sent already. An end is left for the pump to find: it shows again. A reset does not, it would
+    look like an end; so it is raised, as OSError."""
     try:
         return user.recv(EARLY)
-    except OSError:
+    except BlockingIOError:
         return b""

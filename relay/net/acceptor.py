@@ -90,6 +90,7 @@ class Acceptor:
         self._sockets = sockets
         self._on_accepted = on_accepted
         self._on_batch = on_batch
+        self._paused = False
         for sock in sockets:
             self._watch(sock)
 
@@ -97,6 +98,20 @@ class Acceptor:
     def port(self) -> int:
         """The port that is listened on; it matters where port 0 was asked for."""
         return int(self._sockets[0].getsockname()[1])
+
+    def pause(self) -> None:
+        """Let who comes wait in the kernel until `resume`; may be called from `on_accepted`."""
+        if not self._paused:
+            self._paused = True
+            for sock in self._sockets:
+                self._loop.remove_reader(sock.fileno())
+
+    def resume(self) -> None:
+        """Accept again."""
+        if self._paused:
+            self._paused = False
+            for sock in self._sockets:
+                self._watch(sock)
 
     def close(self) -> None:
         """Accept no more."""
@@ -108,6 +123,8 @@ class Acceptor:
     def _on_readable(self, sock: socket.socket) -> None:
         try:
             for _ in range(ACCEPT_BATCH):
+                if self._paused:
+                    break
                 connection, address = sock.accept()
                 self._on_accepted(connection, str(address[0]))
         except BlockingIOError:
@@ -121,5 +138,5 @@ class Acceptor:
         self._on_batch()
 
     def _watch(self, sock: socket.socket) -> None:
-        if sock in self._sockets:
+        if sock in self._sockets and not self._paused:
             self._loop.add_reader(sock.fileno(), self._on_readable, sock)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -76,8 +78,37 @@ async def test_what_a_user_has_said_already_goes_with_the_stream(served: Served,
         served.way.wishes[0](FORBIDDEN)
 
 
+async def test_user_who_has_reset_already_gets_no_stream(served: Served) -> None:
+    """A reset is told once: whoever reads next sees a clean end, and so would the service."""
+    user = socket.create_connection((LOOPBACK, served.entry.port))
+    user.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    user.close()
+    async with connected(served.entry.port):
+        await eventually(lambda: served.way.wishes)
+    assert len(served.way.wishes) == served.entry.active == 1
+    served.way.wishes[0](FORBIDDEN)
+
+
+async def test_users_beyond_those_that_wait_for_a_stream_wait_in_the_kernel(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A target that never accepts must not take the whole backlog of a session that leads to others too."""
+    monkeypatch.setattr("relay.ingress.tcp.OPENING", 1)
+    port = served.entry.port
+    async with connected(port) as first, connected(port) as second:
+        await eventually(lambda: served.way.wishes)
+        assert len(served.way.wishes) == 1
+        served.way.wishes[0](FORBIDDEN)
+        with pytest.raises(ConnectionResetError):
+            await first.receive(1)
+        await eventually(lambda: len(served.way.wishes) == 2)
+        served.way.wishes[1](FORBIDDEN)
+        with pytest.raises(ConnectionResetError):
+            await second.receive(1)
+
+
 async def test_user_who_has_left_already_is_served_like_others(served: Served) -> None:
-    """His end, or his reset, shows again to whoever reads next."""
+    """His end shows again to whoever reads next."""
     async with connected(served.entry.port) as user:
         user.finish()
         await eventually(lambda: served.way.wishes)

@@ -103,6 +103,27 @@ async def test_connections_come_in_batches(engine: Engine) -> None:
     close(users + [sock for sock, _ in accepted])
 
 
+async def test_while_it_pauses_who_comes_waits(engine: Engine) -> None:
+    accepted: list[socket.socket] = []
+
+    def take(sock: socket.socket, _: str) -> None:
+        accepted.append(sock)
+        door.pause()
+        door.pause()
+
+    door = Acceptor(engine.loop, bind(LOOPBACK, 0), on_accepted=take)
+    users = [socket.create_connection((LOOPBACK, door.port)) for _ in range(3)]
+    for count in range(1, len(users) + 1):
+        await until(lambda count=count: len(accepted) >= count)  # type: ignore[misc]
+        assert len(accepted) == count
+        door.resume()
+        door.resume()
+    door.pause()
+    door.close()
+    door.resume()
+    close(users + accepted)
+
+
 async def test_out_of_descriptors_it_pauses(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
