@@ -6,14 +6,16 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from django.db import InterfaceError, OperationalError, close_old_connections, connection
+from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, connection
 
 from tunnelmesh.common.errors import DomainError
 
 P = ParamSpec("P")
 R = TypeVar("R")
 ATTEMPTS = 5
-_AWAY = (OperationalError, InterfaceError)
+_AWAY = frozenset({OperationalError, InterfaceError, DatabaseError})
+"""These and no subclasses: DatabaseError itself is SQLite's word for a damaged file, while an IntegrityError, say, is a
+mistake of ours."""
 _DEADLOCK = 1213
 """MySQL's victim of a deadlock: its whole transaction is rolled back, so that doing it again is right."""
 
@@ -38,7 +40,9 @@ def _unit(work: Callable[P, R], is_worth_another: Callable[[Exception, int], boo
             close_old_connections()
             try:
                 return work(*args, **kwargs)
-            except _AWAY as error:
+            except (DatabaseError, InterfaceError) as error:
+                if type(error) not in _AWAY:
+                    raise
                 connection.close()
                 if attempt == ATTEMPTS or not is_worth_another(error, attempt):
                     raise _unavailable() from error

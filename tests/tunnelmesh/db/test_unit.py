@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC
 
 import pytest
-from django.db import IntegrityError, InterfaceError, OperationalError, connection, transaction
+from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError, connection, transaction
 
 from tunnelmesh.common.errors import DomainError
 from tunnelmesh.db.clock import database_now
@@ -15,6 +15,7 @@ from tunnelmesh.db.unit import ATTEMPTS, reads, writes
 DEADLOCK = OperationalError(1213, "Deadlock found")
 AWAY = OperationalError(2006, "server has gone away")
 CLOSED = InterfaceError(0, "")
+DAMAGED = DatabaseError("file is not a database")
 
 
 def failing(*errors: Exception) -> tuple[Callable[[], str], list[int]]:
@@ -54,6 +55,8 @@ def test_it_succeeds(unit: Callable[..., Callable[[], str]], errors: list[Except
     [
         (writes, [AWAY], 1),
         (writes, [CLOSED], 1),
+        (writes, [DAMAGED], 1),
+        (reads, [DAMAGED, DAMAGED], 2),
         (writes, [DEADLOCK] * ATTEMPTS, ATTEMPTS),
         (reads, [AWAY, AWAY], 2),
     ],
