@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from nodes.facts import Lease, LeaseLoad
 from relay.net.mux import Mux
@@ -15,6 +16,8 @@ from relay.protocol.errors import GoAwayCode
 from relay.router import LocalSession
 
 HEALTHY, DRAINING = 100, 0
+DRAINING_SESSIONS: Final = 4
+"""Of one agent or node. Who drains a session has another; without a bound one token could take every place here."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,14 +44,18 @@ class Agents:
 
     def add(self, session: AgentSession) -> None:
         """Take a session in. Of two that take streams, the one with the older generation is closed; that may be the new
-        one, when two admissions overtook each other."""
-        rivals = [other for other in self._of_agent.get(session.agent_id, ()) if other.mux.can_open]
+        one, when two admissions overtook each other. Of those that drain, the oldest beyond `DRAINING_SESSIONS` too."""
+        others = list(self._of_agent.get(session.agent_id, ()))
+        rivals = [other for other in others if other.mux.can_open]
+        draining = [other for other in others if other not in rivals]
         self._sessions[session.lease.connection_id] = session
         self._of_agent.setdefault(session.agent_id, []).append(session)
         newest = max([session, *rivals], key=lambda each: each.lease.generation)
         for other in (session, *rivals):
             if other is not newest:
                 other.mux.close(GoAwayCode.SUPERSEDED, f"superseded by generation {newest.lease.generation}")
+        for other in draining[:-DRAINING_SESSIONS]:
+            other.mux.close(GoAwayCode.SUPERSEDED, f"more than {DRAINING_SESSIONS} sessions of this agent drain")
 
     def remove(self, connection_id: str) -> AgentSession:
         """The session has ended; it is given back."""

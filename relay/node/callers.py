@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from relay.net.mux import Mux
+from relay.node.agents import DRAINING_SESSIONS
 from relay.protocol.errors import GoAwayCode
 
 
@@ -32,16 +33,20 @@ class Callers:
 
     def add(self, caller: Caller) -> None:
         """Take a session in. An older process's is closed as stale, an older one of the same process as superseded
-        unless it drains; when two admissions overtook each other the stale one may be the new one."""
+        unless it drains, and of those that drain the oldest beyond `DRAINING_SESSIONS`; when two admissions overtook
+        each other the stale one may be the new one."""
         self._callers.append(caller)
         same_node = [other for other in self._callers if other.node_id == caller.node_id]
         epoch = max(other.epoch for other in same_node)
         newest = [other for other in same_node if other.epoch == epoch][-1]
+        draining = [other for other in same_node if other is not newest and not other.mux.can_open]
         for other in same_node:
             if other.epoch < epoch:
                 other.mux.close(GoAwayCode.STALE_EPOCH, f"a newer process has epoch {epoch}")
             elif other is not newest and other.mux.can_open:
                 other.mux.close(GoAwayCode.SUPERSEDED, "superseded by a newer session")
+        for other in draining[:-DRAINING_SESSIONS]:
+            other.mux.close(GoAwayCode.SUPERSEDED, f"more than {DRAINING_SESSIONS} sessions of this node drain")
 
     def remove(self, mux: Mux) -> None:
         """The session has ended."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nodes.facts import Lease, LeaseLoad
-from relay.node.agents import Agents, AgentSession
+from relay.node.agents import DRAINING_SESSIONS, Agents, AgentSession
 from relay.protocol.errors import GoAwayCode
 from relay.router import LocalSession
 from tests.support.sessions import FakeMux, as_mux
@@ -31,6 +31,13 @@ class TestNewestGeneration:
         agents.add(session(1, draining))
         agents.add(session(2, FakeMux()))
         assert draining.closes == []
+
+    def test_lets_only_so_many_drain(self) -> None:
+        """Else one agent's token takes every place: connect, GOAWAY, keep a stream, connect again."""
+        agents, muxes = Agents(), [FakeMux(draining=True) for _ in range(DRAINING_SESSIONS + 2)]
+        for generation, mux in enumerate([*muxes, FakeMux()]):
+            agents.add(session(generation, mux))
+        assert [mux.closed for mux in muxes] == [True] * 2 + [False] * DRAINING_SESSIONS
 
     def test_leaves_other_agents_alone(self) -> None:
         agents, other = Agents(), FakeMux()

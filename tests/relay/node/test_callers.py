@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from relay.node.agents import DRAINING_SESSIONS
 from relay.node.callers import Caller, Callers
 from relay.protocol.errors import GoAwayCode
 from tests.support.sessions import FakeMux, as_mux
@@ -34,6 +35,13 @@ def test_draining_session_may_finish_and_other_nodes_are_left_alone() -> None:
     callers.add(Caller("node-c", 1, as_mux(other)))
     callers.add(Caller("node-b", 1, as_mux(FakeMux())))
     assert draining.closes == other.closes == []
+
+
+def test_only_so_many_sessions_of_a_node_drain() -> None:
+    callers, muxes = Callers(), [FakeMux(draining=True) for _ in range(DRAINING_SESSIONS + 2)]
+    for mux in [*muxes, FakeMux()]:
+        callers.add(Caller("node-b", 1, as_mux(mux)))
+    assert [mux.closed for mux in muxes] == [True] * 2 + [False] * DRAINING_SESSIONS
 
 
 def test_ended_session_is_forgotten() -> None:
