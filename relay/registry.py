@@ -139,9 +139,12 @@ class Registry:
         self, token: Secret | None, *, agent_id: str, source: str, has_capacity: bool = True
     ) -> AgentPrincipal | gate.Refusal:
         """Judge a caller at /agent: its token must be of exactly this agent."""
-        verdict = _judge_agent(token, agent_id, has_capacity)
+        principal = _known_agent(token, agent_id)
+        verdict = principal if isinstance(principal, gate.Refusal) else _judge_agent(principal, agent_id, has_capacity)
         if isinstance(verdict, gate.Refusal):
-            _note(verdict, door=Door.AGENT, target=f"agent:{agent_id}", claimed_id=agent_id, source=source)
+            # Whom the token names, not whom the caller names: else he fills the audit, in the names of others.
+            whose = agent_id if isinstance(principal, gate.Refusal) else principal.agent_id
+            _note(verdict, door=Door.AGENT, target=f"agent:{whose}", claimed_id=agent_id, source=source)
         return verdict
 
 
@@ -154,7 +157,7 @@ def _judge_node(claim: gate.NodeClaim, has_capacity: bool) -> gate.Admitted | ga
     return gate.admit(claim, facts, now, has_capacity=has_capacity)
 
 
-def _judge_agent(token: Secret | None, agent_id: str, has_capacity: bool) -> AgentPrincipal | gate.Refusal:
+def _known_agent(token: Secret | None, agent_id: str) -> AgentPrincipal | gate.Refusal:
     try:
         principal = _agent_principal(token)
     except DomainError as error:
@@ -162,6 +165,10 @@ def _judge_agent(token: Secret | None, agent_id: str, has_capacity: bool) -> Age
         return gate.facts_unknown()
     if isinstance(principal, TokenRefusal):
         return gate.token_refused(principal.reason)
+    return principal
+
+
+def _judge_agent(principal: AgentPrincipal, agent_id: str, has_capacity: bool) -> AgentPrincipal | gate.Refusal:
     if principal.agent_id != agent_id:
         return gate.other_agent(agent_id, principal.token_id)
     return principal if has_capacity else gate.no_capacity()

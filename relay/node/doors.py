@@ -27,6 +27,7 @@ from relay.protocol.errors import BadHead
 from relay.protocol.problem import Problem
 from relay.protocol.upgrade import AGENT, RELAY, Accepted, UpgradeRequest, decode_request
 from tunnelmesh.common.errors import DomainError
+from tunnelmesh.common.ids import is_node_id
 from tunnelmesh.common.secrets import Secret
 
 log = logging.getLogger(__name__)
@@ -69,6 +70,8 @@ class Door:
             request = decode_request(head)
             if request.path != self._admission.path:
                 raise BadHead(f"this listener serves {self._admission.path}, not {request.path}")
+            if not is_node_id(request.name):
+                raise BadHead("the caller's name is no id: 1-63 of a-z, 0-9 and '-'")
         except BadHead as error:
             self._refuse(connection, "", Problem(400, "bad_request", str(error)), str(error))
             return

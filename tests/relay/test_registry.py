@@ -181,7 +181,14 @@ class TestAgents:
         refusal = registry.authenticate_agent(secret, agent_id="agent-2", source="192.0.2.7")
         assert isinstance(refusal, Refusal)
         assert (refusal.check, refusal.status, refusal.code) == (6, 403, "forbidden")
-        assert AuditEvent.objects.filter(target="agent:agent-2").exists()
+        event = AuditEvent.objects.get(action="admission.refused.scope")
+        assert (event.actor, event.target) == ("agent:agent-1", "agent:agent-1")
+        assert "agent-2" in str(event.after)
+
+    def test_names_of_others_do_not_fill_the_audit(self, secret: Secret) -> None:
+        for number in range(3):
+            registry.authenticate_agent(secret, agent_id=f"other-{number}", source="192.0.2.7")
+        assert AuditEvent.objects.filter(action="admission.refused.scope").count() == 1
 
     @pytest.mark.parametrize("bad", [None, Secret(""), Secret("tma_" + "0" * 49)])
     def test_a_strangers(self, bad: Secret | None) -> None:

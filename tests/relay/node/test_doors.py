@@ -51,7 +51,14 @@ class TestAgentDoor:
         assert (status, problem["code"]) == (403, "forbidden")
 
     @pytest.mark.parametrize(
-        "request_head", [b"GET / HTTP/1.1\r\n\r\n", head("/relay", node="node-b", epoch="1"), b"\x00\x01\r\n\r\n"]
+        "request_head",
+        [
+            b"GET / HTTP/1.1\r\n\r\n",
+            head("/relay", node="node-b", epoch="1"),
+            b"\x00\x01\r\n\r\n",
+            head("/agent", agent="a" * 10_000),
+            head("/agent", agent="Agent-1"),
+        ],
     )
     async def test_what_is_no_request_for_this_door(self, cluster: Cluster, request_head: bytes) -> None:
         node = await cluster.start_node("node-a")
