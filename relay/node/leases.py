@@ -63,7 +63,16 @@ class Leases:
             async with asyncio.timeout(OPEN_DEADLINE):
                 return await done
         except TimeoutError:
+            self._give_back(done)
             raise DomainError("too_slow", f"no lease from the database within {OPEN_DEADLINE:g} s") from None
+        except asyncio.CancelledError:
+            self._give_back(done)
+            raise
+
+    def _give_back(self, done: asyncio.Future[Lease]) -> None:
+        """Who asked leaves in the very turn of the loop in which the lease has come."""
+        if done.done() and not done.cancelled() and done.exception() is None:
+            self.close(done.result(), "abandoned")
 
     def close(self, lease: Lease, reason: str) -> None:
         """Close `lease`, soon."""

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -96,6 +97,24 @@ async def test_lease_of_one_who_left_is_closed_again() -> None:
         book.gate.set()
         await eventually(lambda: ("abandoned", "c1") in book.acts)
     assert book.acts == [("open", "c1"), ("abandoned", "c1")]
+
+
+async def test_lease_that_comes_while_its_owner_leaves_is_closed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cancelled between the answer and the turn in which it would be seen: the answer goes down with the task."""
+    book = Book()
+    async with keeping(book) as leases:
+        settle = leases._settle
+
+        def settle_and_cancel(act: Any, result: Any) -> bool:
+            settled = settle(act, result)
+            asked.cancel()
+            return settled
+
+        monkeypatch.setattr(leases, "_settle", settle_and_cancel)
+        asked = asyncio.ensure_future(leases.open("agent-1", "c1"))
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        await eventually(lambda: ("abandoned", "c1") in book.acts)
 
 
 async def test_close_is_tried_again_until_the_database_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
