@@ -6,6 +6,7 @@ Nothing here has a time limit: the caller's `asyncio.timeout` covers the whole o
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
 from collections.abc import Callable
@@ -78,6 +79,13 @@ class Opening:
         view = memoryview(data)
         while view:
             view = view[await self._retry(self._socket.send, view) :]
+
+    def check_waiting(self) -> None:
+        """Raises ConnectionAbortedError unless the peer waits for our answer: a dialler is silent until then
+        (design.md, section 3), so whatever can be read means that it has gone, or might as well have."""
+        with contextlib.suppress(BlockingIOError):
+            socket.socket.recv(self._socket, 1, socket.MSG_PEEK)
+            raise ConnectionAbortedError("the caller did not wait for the answer")
 
     async def _read_some(self, limit: int) -> bytes:
         data: bytes = await self._retry(self._socket.recv, limit)

@@ -167,6 +167,8 @@ class AgentAdmission:
             )
             if isinstance(verdict, gate.Refusal):
                 return verdict
+            # Somebody who has left must not get a newer generation than the session he has meanwhile.
+            connection.check_waiting()
             lease = await self._leases.open(verdict.agent_id, uuid.uuid4().hex)
         except DomainError as error:
             log.warning("agent %s cannot be admitted: %s", request.name, error.message)

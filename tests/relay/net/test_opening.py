@@ -2,12 +2,14 @@
 
 import asyncio
 import select
+import socket
 import ssl
 
 import pytest
 
 from relay.net.connection import Connection
 from relay.net.engine import Engine
+from relay.net.pump import RESET_ON_CLOSE
 from relay.protocol.errors import BadHead
 from relay.protocol.heads import MAX_HEAD
 from tests.support.faults import Fickle
@@ -44,6 +46,25 @@ async def test_both_certificates_are_seen(engine: Engine, contexts: Contexts) ->
     client, server = await tls_pair(engine, contexts)
     assert client.peer_certificate() == ssl.PEM_cert_to_DER_cert(contexts.pair.cert_pem.decode())
     assert server.peer_certificate() is not None
+    client.abort()
+    server.abort()
+
+
+@pytest.mark.parametrize("act", ["says goodbye", "speaks", "is reset"])
+async def test_a_caller_who_does_not_wait_is_noticed(engine: Engine, contexts: Contexts, act: str) -> None:
+    client, server = await tls_pair(engine, contexts)
+    await client.send(HEAD)
+    await server.read_head()
+    server.check_waiting()
+    if act == "says goodbye":
+        client.close()
+    elif act == "speaks":
+        await client.send(b"early")
+    else:
+        client._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+        client.abort()
+    with pytest.raises(ConnectionError):
+        server.check_waiting()
     client.abort()
     server.abort()
 
