@@ -117,7 +117,7 @@ class Channel:
         if not stream.accepted:
             mux.session.accept(stream)
         mux.session.send_data(stream, buffer, start, end)
-        self.moved_at = mux.seen
+        self.moved_at = mux.engine.seen
         if end - start < SMALL:
             mux.session.outbox += buffer[start - HEADER_SIZE : end]
             mux.engine.touch(mux)
@@ -126,13 +126,17 @@ class Channel:
 
     def forward(self, buffer: memoryview, start: int, end: int) -> int:
         """Send what can go now, in place, and queue the rest; how many bytes went."""
-        count = min(self.room(small=end - start < SMALL), end - start)
+        size = end - start
+        count = self.room(small=size < SMALL)
+        if count >= size:
+            self.send(buffer, start, end)
+            return size
         if count:
             self.send(buffer, start, start + count)
-        if start + count < end and self.stream.state:
+        if self.stream.state:
             if self.queue is None:
                 self.queue = bytearray()
-                self.queue_moved_at = self.mux.engine.now()
+                self.queue_moved_at = self.mux.engine.seen
             self.queue += buffer[start + count : end]
             self.wait()
         return count
@@ -154,10 +158,11 @@ class Channel:
 
     def reset(self) -> None:
         """End the stream at once, both ways."""
-        self.sink = self.feeder = NOBODY
-        self.drop_queue()
-        if self.stream.state:
+        live = self.stream.state
+        if live:
             self.mux.session.reset(self.stream)
+        self.let_go()
+        if live:
             self.mux.stream_moved(self)
 
     def wait(self) -> None:
@@ -182,7 +187,7 @@ class Channel:
             frame[HEADER_SIZE : HEADER_SIZE + count] = queue[:count]
             self.send(frame, HEADER_SIZE, HEADER_SIZE + count)
             del queue[:count]
-            self.queue_moved_at = self.mux.engine.now()
+            self.queue_moved_at = self.mux.engine.seen
         if queue:
             self.wait()
         else:
@@ -199,10 +204,12 @@ class Channel:
         else:
             self.feeder.on_writable()
 
-    def drop_queue(self) -> None:
-        """Forget what has not gone: the stream has ended."""
+    def let_go(self) -> None:
+        """The stream has ended: forget what has not gone, and everybody else: no cycle is left to the collector."""
         self.queue = None
         self.finishing = False
+        self.sink = self.feeder = NOBODY
+        self.stream.owner = None
 
     # -- inwards ---------------------------------------------------------------------------------------------------
 
@@ -214,10 +221,10 @@ class Channel:
     def consumed(self, count: int) -> None:
         """The sink has passed on `count` bytes: return their credit (design.md 3.1, credit is per hop)."""
         if count and self.stream.state:
-            session = self.mux.session
-            session.consumed(self.stream, count, self.mux.engine.now())
-            if session.outbox:
-                self.mux.engine.touch(self.mux)
+            mux = self.mux
+            mux.session.consumed(self.stream, count, mux.engine.seen)
+            if mux.session.outbox:
+                mux.engine.touch(mux)
 
     # -- the answer to a CONNECT -----------------------------------------------------------------------------------
 

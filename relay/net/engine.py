@@ -27,6 +27,8 @@ class Engine:
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Callable[[], float]) -> None:
         self.loop = loop
         self.now = clock
+        self.seen = clock()
+        """When the callback that is running began: saves a clock call per event. Never a second old."""
         self.received = memoryview(bytearray(HEADER_SIZE + MAX_FRAME))
         """Plaintext of the session that is being read, from HEADER_SIZE on."""
         self.frame = memoryview(bytearray(MAX_FRAME))

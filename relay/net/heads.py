@@ -65,10 +65,11 @@ class Holder:
         self.head_read = True
         self.channel.consumed(end)
 
-    def hand_over(self, sink: Sink) -> None:
-        """Give `sink` what was held; it returns the credit of what it passes on."""
-        if self.held:
-            sink.on_data(*padded(self.held))
+    def hand_over(self, sink: Sink, head: bytes) -> None:
+        """Give `sink` a head and what was held; it returns the credit of what it passes on."""
+        if head or self.held:
+            buffer = bytearray(HEADER_SIZE) + head + self.held
+            sink.on_data(memoryview(buffer), HEADER_SIZE, len(buffer))
         if self.finished:
             sink.on_finish()
 
@@ -100,7 +101,7 @@ class HeadReader(Holder):
             self.channel.reset()
 
     def on_tick(self) -> None:
-        if not self.head_read and self.channel.mux.seen >= self._deadline:
+        if not self.head_read and self.channel.mux.engine.seen >= self._deadline:
             self.channel.reset()
 
 
@@ -151,7 +152,7 @@ class AnswerReader(Holder):
             self._refused(LOST)
 
     def on_tick(self) -> None:
-        if not self.head_read and self.channel.mux.seen >= self._deadline:
+        if not self.head_read and self.channel.mux.engine.seen >= self._deadline:
             self._refused(LATE)
 
     def _answered(self, end: int) -> None:
@@ -164,16 +165,9 @@ class AnswerReader(Holder):
         self._on_answer(refusal)
 
 
-def attach(channel: Channel, sink: Sink, feeder: Feeder) -> None:
-    """Let `sink` and `feeder` take the stream over, with what came behind its head."""
+def attach(channel: Channel, sink: Sink, feeder: Feeder, head: bytes = b"") -> None:
+    """Let `sink` and `feeder` take the stream over, with what came behind its head, and another head before that."""
     before = channel.sink
     channel.sink, channel.feeder = sink, feeder
     if isinstance(before, Holder):
-        before.hand_over(sink)
-
-
-def padded(data: bytes | bytearray) -> tuple[memoryview, int, int]:
-    """A buffer with room for a frame header before `data`, and where `data` lies in it."""
-    buffer = bytearray(HEADER_SIZE)
-    buffer += data
-    return memoryview(buffer), HEADER_SIZE, len(buffer)
+        before.hand_over(sink, head)

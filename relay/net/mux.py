@@ -13,7 +13,7 @@ from typing import Final
 from relay.net.channel import NOBODY, Channel, Sink
 from relay.net.connection import Connection
 from relay.net.engine import Engine
-from relay.net.heads import AnswerReader, HeadReader
+from relay.net.heads import AnswerReader, HeadReader, Holder
 from relay.net.patience import hopeless
 from relay.net.splice import splice
 from relay.net.turns import Turns
@@ -36,6 +36,9 @@ log = logging.getLogger(__name__)
 
 ROOM: Final = 64 * 1024
 """Small frames that may overtake the waiting streams while the link is blocked."""
+GATHER: Final = 0.0001
+"""Seconds since the last write within which small frames are gathered until the end of the turn. Gathering always would
+cost each lone frame a turn of the loop; never, a TLS record and a system call for each frame of many."""
 WRITE_STALL: Final = 30.0
 """Seconds without one byte accepted by the socket while data waits: the peer only talks (faults.md, section 4)."""
 
@@ -61,23 +64,22 @@ class Mux:
     ) -> None:
         self.engine = engine
         self.connection = connection
-        self.seen = engine.now()
-        """When the bytes that are being handled came; saves a clock call per event."""
-        self.session = Session(client=client, now=self.seen, limits=limits)
+        self.session = Session(client=client, now=engine.now(), limits=limits)
         self.dirty = False
         self.closed = False
         self._on_stream = on_stream
         self._on_closed = on_closed
         self._on_drain = on_drain
         self._turns = Turns(engine, connection, self._resume)
-        self._wrote_in_turn = False
+        self._gathering = False
+        self._wrote_at = 0.0
         self._drained: asyncio.Future[None] | None = None
 
     def start(self) -> None:
         """Adopt the connection; from here on the session lives until `on_closed`."""
         self.engine.muxes.add(self)
         self.connection.start(self)
-        self.on_tick(self.seen)
+        self.on_tick(self.engine.now())
         self.engine.settle()
 
     # -- acts ------------------------------------------------------------------------------------------------------
@@ -97,21 +99,19 @@ class Mux:
         problem, within `timeout` seconds."""
         head = request.encode()
         channel = self._channel()
-        channel.sink = AnswerReader(channel, on_answer, self.seen + timeout)
+        channel.sink = AnswerReader(channel, on_answer, self.engine.seen + timeout)
         channel.send_bytes(head + early)
 
     def relay(self, incoming: Channel, request: ConnectRequest) -> None:
         """Continue a peer's stream on this session: the answer and all that follows pass through as bytes."""
         head = request.encode()
         if incoming.stream.state:
-            outgoing = self._channel()
-            outgoing.send_bytes(head)
-            splice(incoming, outgoing)
+            splice(incoming, self._channel(), head)
 
     def _channel(self) -> Channel:
-        self.seen = self.engine.now()
-        stream = self.session.open(self.seen)
-        stream.owner = channel = Channel(self, stream, NOBODY, self.seen)
+        self.engine.seen = now = self.engine.now()
+        stream = self.session.open(now)
+        stream.owner = channel = Channel(self, stream, NOBODY, now)
         return channel
 
     async def drain(self, seconds: float) -> None:
@@ -160,7 +160,7 @@ class Mux:
         """Plaintext for this session lies in the engine's buffer."""
         engine = self.engine
         buffer = engine.received
-        self.seen = now = engine.now()
+        engine.seen = now = engine.now()
         try:
             for event in self.session.receive(buffer, start, end, now):
                 try:
@@ -172,7 +172,7 @@ class Mux:
                         self._on_event(event)
                 except Exception:
                     log.exception("the owner of a stream failed at %s", type(event).__name__)
-                    if not isinstance(event, GoAwayReceived):
+                    if not isinstance(event, GoAwayReceived) and event.stream.state:
                         self.kill(event.stream.owner)
                 if self.closed:
                     break
@@ -186,24 +186,25 @@ class Mux:
         engine.settle()
 
     def _on_event(self, event: Event) -> None:
-        match event:
-            case CreditReceived(stream):
-                stream.owner.resume()
-            case StreamOpened(stream):
-                stream.owner = channel = Channel(self, stream, NOBODY, self.seen)
-                channel.sink = HeadReader(channel, self._on_stream)
-            case StreamFinished(stream):
-                stream.owner.sink.on_finish()
-                self.stream_moved(stream.owner)
-            case StreamReset(stream):
-                self._gone(stream.owner)
-                self.stream_moved(stream.owner)
-            case GoAwayReceived(code):
-                self._on_goaway(code)
+        if isinstance(event, StreamFinished):
+            channel: Channel = event.stream.owner
+            channel.sink.on_finish()
+            self.stream_moved(channel)
+        elif isinstance(event, StreamOpened):
+            event.stream.owner = channel = Channel(self, event.stream, NOBODY, self.engine.seen)
+            channel.sink = HeadReader(channel, self._on_stream)
+        elif isinstance(event, CreditReceived):
+            event.stream.owner.resume()
+        elif isinstance(event, StreamReset):
+            channel = event.stream.owner
+            self._gone(channel)
+            self.stream_moved(channel)
+        elif isinstance(event, GoAwayReceived):
+            self._on_goaway(event.code)
 
     def on_writable(self) -> None:
         """The link takes bytes again: control and small frames first, then the waiting streams."""
-        self.seen = self.engine.now()
+        self.engine.seen = self.engine.now()
         self._flush()
         self._turns.link_is_free()
         self._end_if_drained()
@@ -217,7 +218,7 @@ class Mux:
 
     def on_tick(self, now: float) -> None:
         """Once a second: keepalive, write stall, and what streams may take in time and memory."""
-        self.seen = now
+        self.engine.seen = now
         self.connection.on_tick()
         try:
             self.session.on_time(now)
@@ -245,8 +246,8 @@ class Mux:
     @staticmethod
     def _gone(channel: Channel) -> None:
         """The stream is closed already; its sink is told, once."""
-        channel.drop_queue()
-        sink, channel.sink, channel.feeder = channel.sink, NOBODY, NOBODY
+        sink = channel.sink
+        channel.let_go()
         _tell_reset(sink)
 
     def _on_goaway(self, code: int) -> None:
@@ -264,7 +265,11 @@ class Mux:
         """A stream may have ended: a draining session ends with its last one."""
         self.engine.touch(self)
         if not channel.stream.state:
-            self._end_if_drained()
+            # What is held was sent before the end, and is still to be handed over.
+            if not isinstance(channel.sink, Holder):
+                channel.let_go()
+            if not self.session.streams:
+                self._end_if_drained()
 
     @property
     def _is_drained(self) -> bool:
@@ -296,14 +301,21 @@ class Mux:
         self.connection.write(frame)
 
     def flush_in_turn(self) -> None:
-        """Write the outbox: at once the first time in a turn of the loop, what comes later in one write at its end."""
-        if not self._wrote_in_turn:
-            self._wrote_in_turn = True
+        """Write the outbox: at once, or, if that was done a moment ago, at the end of this turn of the loop with all
+        that comes until then."""
+        if self._gathering:
+            return
+        now = self.engine.now()
+        if now - self._wrote_at < GATHER:
+            self._gathering = True
             self.engine.loop.call_soon(self._turn_ended)
+        else:
+            self._wrote_at = now
             self._flush()
 
     def _turn_ended(self) -> None:
-        self._wrote_in_turn = False
+        self._gathering = False
+        self._wrote_at = self.engine.now()
         self._flush()
 
     def _flush(self) -> None:

@@ -133,7 +133,7 @@ class Pump:
             return
         if start + count < end:
             self._out = bytearray(buffer[start + count : end])
-            self._channel.queue_moved_at = self._engine.now()
+            self._channel.queue_moved_at = self._engine.seen
             self._engine.loop.add_writer(self._fd, self._on_writable)
         self._channel.consumed(count)
 
@@ -156,7 +156,7 @@ class Pump:
             return
         del out[:count]
         channel = self._channel
-        channel.moved_at = channel.queue_moved_at = self._engine.now()
+        self._engine.seen = channel.moved_at = channel.queue_moved_at = self._engine.now()
         channel.consumed(count)
         if not out:
             self._out = None

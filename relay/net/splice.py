@@ -15,13 +15,13 @@ class Splice:
     queued = 0
     """What waits is counted where it waits, at the target."""
 
-    def __init__(self, source: Channel, target: Channel) -> None:
+    def __init__(self, source: Channel, target: Channel, head: bytes = b"") -> None:
         self.source = source
         self.target = target
-        self._own = 0 if target.queue is None else len(target.queue)
+        self._own = len(head) if target.queue is None else len(head) + len(target.queue)
 
     def on_data(self, buffer: memoryview, start: int, end: int) -> None:
-        self.source.consumed(self.target.forward(buffer, start, end))
+        self.on_sent(self.target.forward(buffer, start, end))
 
     def on_finish(self) -> None:
         self.target.finish()
@@ -33,16 +33,18 @@ class Splice:
         pass
 
     def on_sent(self, count: int) -> None:
-        own = min(count, self._own)
-        self._own -= own
-        self.source.consumed(count - own)
+        if self._own:
+            own = min(count, self._own)
+            self._own -= own
+            count -= own
+        self.source.consumed(count)
 
     def on_writable(self) -> None:
         pass
 
 
-def splice(incoming: Channel, outgoing: Channel) -> None:
-    """Join two streams; what `incoming` has held behind its head goes first."""
-    there, back = Splice(incoming, outgoing), Splice(outgoing, incoming)
+def splice(incoming: Channel, outgoing: Channel, head: bytes = b"") -> None:
+    """Join two streams; `head` goes first, in one frame with what `incoming` has held behind its own."""
+    there, back = Splice(incoming, outgoing, head), Splice(outgoing, incoming)
     attach(outgoing, back, there)
-    attach(incoming, there, back)
+    attach(incoming, there, back, head)

@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from errno import EALREADY, EINPROGRESS, EIO
+from functools import lru_cache
 from typing import Any, Final
 
 from relay.net.engine import Engine
@@ -22,6 +23,15 @@ Place = tuple[int, tuple[Any, ...]]
 RESOLVERS: Final = 8
 """Threads that resolve targets' names. Not the loop's own: names that nobody answers for must not keep the agent from
 resolving its server's."""
+
+
+@lru_cache(1024)
+def _family_of(host: str) -> int | None:
+    """The family of a literal address; None for a name."""
+    try:
+        return socket.AF_INET if ipaddress.ip_address(host).version == 4 else socket.AF_INET6
+    except ValueError:
+        return None
 
 
 def _addresses(host: str, port: int) -> list[Place]:
@@ -53,14 +63,12 @@ class TargetDialer:
         if self.pending >= self._limit:
             done(Problem(503, "busy", f"{self.pending} dials are under way already"))
             return
-        try:
-            version = ipaddress.ip_address(host).version
-        except ValueError:
+        family = _family_of(host)
+        if family is None:
             self._resolving += 1
             self._tasks.spawn(self._resolve(host, port, done), name=f"resolve {host}")
         else:
-            place = (socket.AF_INET if version == 4 else socket.AF_INET6, (host, port))
-            self._connect([place], self.timeout, done)
+            self._connect([(family, (host, port))], self.timeout, done)
 
     async def close(self) -> None:
         """Give up every dial; nobody is told."""

@@ -1,6 +1,7 @@
 """One session: how streams begin and end, and everything that can end the session itself."""
 
 import asyncio
+import gc
 import socket
 
 import pytest
@@ -8,15 +9,17 @@ import pytest
 from relay.net.channel import Channel
 from relay.net.engine import Engine
 from relay.net.heads import HEAD_TIMEOUT
-from relay.net.mux import WRITE_STALL
+from relay.net.mux import WRITE_STALL, Mux
 from relay.net.patience import HALF_CLOSED_IDLE, QUEUE_BUDGET, QUEUE_STALL
 from relay.protocol import frames
 from relay.protocol.connect import ConnectRequest
 from relay.protocol.errors import BadHead, GoAwayCode, LocalError
 from relay.protocol.limits import INITIAL_WINDOW, Limits
 from relay.protocol.problem import Problem
+from tests.support.chain import Chain
 from tests.support.faults import Wire
 from tests.support.loopback import TARGET, Contexts, End, Recorder, joined, pattern, stream, tcp_pair, until
+from tests.support.steps import StepLoop, linked
 from tunnelmesh.common.clock import ManualClock
 
 Ends = tuple[End, End]
@@ -522,6 +525,64 @@ class TestReentrancy:
         client.mux.engine.settle()
         await done.wait()
         assert all(isinstance(answer, Channel) for answer in answers)
+
+
+class TestGathering:
+    """A lone small frame goes at once; what follows closely goes with what else the turn brings, in one write."""
+
+    def test_small_frames(self) -> None:
+        now = 1000.0
+        loop = StepLoop()
+        engine = Engine(loop, lambda: now)  # type: ignore[arg-type]
+        link, _ = linked(engine, size=1 << 20)
+        mux = Mux(engine, link, client=True, on_stream=fail, on_closed=fail)  # type: ignore[arg-type]
+        mux.start()
+        channel = mux._channel()
+        written = [len(link.under_way)]
+
+        def say() -> int:
+            channel.send_bytes(b"a few bytes")
+            engine.settle()
+            written.append(len(link.under_way))
+            return written[-1] - written[-2]
+
+        now += 1.0
+        assert say() == 12 + 11
+        assert not loop.soon, "it has cost no turn of the loop"
+        assert say() == say() == say() == 0
+        assert len(loop.soon) == 1
+        loop.call_next()
+        assert len(link.under_way) - written[-1] == 3 * (12 + 11)
+        now += 1.0
+        written.append(len(link.under_way))
+        assert say() == 12 + 11
+
+
+async def test_a_stream_that_has_ended_leaves_no_garbage(engine: Engine, contexts: Contexts) -> None:
+    """No cycle is left to the collector, whose pauses would show in everybody's latency."""
+
+    def channels() -> int:
+        return sum(type(each) is Channel for each in gc.get_objects())
+
+    chain = await Chain.new(engine, contexts, 2)
+    before = channels()
+    gc.disable()
+    try:
+        for reset in (False, True):
+            user, service = await chain.connect()
+            if reset:
+                (stream,) = chain.agent.mux.session.streams.values()
+                chain.agent.mux.kill(stream.owner)
+                del stream
+                engine.settle()
+            for sock in (user, service):
+                sock.close()
+            await until(lambda: not any(end.mux.active for end in chain.ends))
+            chain.agent.streams = chain.entry.streams = asyncio.Queue()
+        await asyncio.sleep(0)
+        assert channels() == before
+    finally:
+        gc.enable()
 
 
 async def test_relayed_for_a_stream_that_has_gone(ends: Ends) -> None:

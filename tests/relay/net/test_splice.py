@@ -146,6 +146,17 @@ async def test_our_own_head_is_nobodys_credit(
     assert not caplog.records
 
 
+async def test_the_head_and_what_was_held_travel_in_one_frame(engine: Engine, contexts: Contexts) -> None:
+    front, (agent, node) = await joined(engine, contexts), await joined(engine, contexts)
+    pieces: list[int] = []
+    agent.mux._on_stream = lambda channel, _: pieces.append(channel.queued)
+    front[1].mux._on_stream = node.mux.relay
+    front[0].mux.open(TARGET, lambda _: None, 10, b"the user's first bytes")
+    engine.settle()
+    await until(lambda: bool(pieces))
+    assert pieces == [len(b"the user's first bytes")]
+
+
 async def test_an_end_waits_for_its_queue(engine: Engine, contexts: Contexts) -> None:
     one, two, three, four = await middle(engine, contexts)
     splice(two, three)
