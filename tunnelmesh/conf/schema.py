@@ -79,7 +79,8 @@ class NodeSection(Section):
 class DatabaseSection(Section):
     url: str = setting(
         kinds.DATABASE_URL,
-        "SQLite serves the nodes of one host: sqlite:// and then an absolute path, so four slashes.",
+        "SQLite serves the nodes of one host: sqlite:// and then an absolute path, so four slashes. This version "
+        "refuses mysql://.",
         default="sqlite:////var/lib/tunnelmesh/tunnelmesh.sqlite3",
     )
 
@@ -88,7 +89,8 @@ class DatabaseSection(Section):
 class WebSection(Section):
     listen: Address = setting(
         kinds.LISTEN,
-        "Console and API: plain HTTP for a TLS proxy on this host, and for nobody else to reach.",
+        "Console and API: plain HTTP for a TLS proxy on this host, and for nobody else to reach. Nothing listens there "
+        "by itself yet: give the same address to gunicorn.",
         default=Address("127.0.0.1", 8000),
     )
 
@@ -211,7 +213,12 @@ class SessionLimits(Section):
         "Longest first pause before dialling again, seconds; doubles, with jitter.",
         default=1.0,
     )
-    reconnect_longest: float = setting(kinds.seconds(0.1, 3600), "Longest later pause, seconds.", default=60.0)
+    reconnect_longest: float = setting(
+        kinds.seconds(0.1, 3600),
+        "Longest later pause, seconds; after a refusal that does not pass by itself it is 60 to 300, whatever stands "
+        "here.",
+        default=60.0,
+    )
     drain: float = setting(
         kinds.seconds(0, 3600),
         "At the end, streams may finish for this long before they are reset, seconds.",
