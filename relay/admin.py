@@ -28,7 +28,7 @@ class PublishingForm(forms.ModelForm):
             try:
                 publishing.check(self.instance)
             except DomainError as error:
-                self.add_error(None, str(error))
+                self.add_error(None, "; ".join(str(error).splitlines()))
 
 
 class PublishingAdmin(admin.ModelAdmin):

@@ -148,7 +148,7 @@ def _listening(addresses: dict[str, Address]) -> Iterator[dict[str, list[socket.
         yield sockets
     except BindError as error:
         raise DomainError(
-            "cannot_listen", str(error), hint=f"see who has it: ss -ltnp; or change server.*.listen ({name})"
+            "cannot_listen", str(error), hint=f"see who has it: ss -ltnp; or change server.{name}.listen"
         ) from error
     finally:
         for listening in sockets.values():

@@ -160,7 +160,7 @@ def admit(claim: NodeClaim, facts: NodeFacts | None, now: datetime, *, has_capac
 
 def token_refused(reason: str) -> Refusal:
     """Row 3, for every door."""
-    return Refusal(3, "unauthenticated", reason, "issue a token: manage.py issue_token")
+    return Refusal(3, "unauthenticated", reason, "issue a token: tunnelmesh issue_token --help")
 
 
 def other_agent(agent_id: str, token_id: str) -> Refusal:
@@ -169,13 +169,13 @@ def other_agent(agent_id: str, token_id: str) -> Refusal:
         6,
         "forbidden",
         f"token {token_id} is not for agent {agent_id}",
-        f"issue one: manage.py issue_token --type agent --agent {agent_id}",
+        f"issue one: tunnelmesh issue_token --type agent --agent {agent_id}",
     )
 
 
 def facts_unknown() -> Refusal:
     """Nobody is admitted on unknown facts, and nobody is told that they are refused for good (design.md section 3)."""
-    return Refusal(0, "unavailable", "the database could not be read", "manage.py check_config; then see the database")
+    return Refusal(0, "unavailable", "the database could not be read", "tunnelmesh check_config; then see the database")
 
 
 def no_capacity() -> Refusal:

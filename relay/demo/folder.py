@@ -68,7 +68,7 @@ class Folder:
         return Refused(
             "not_a_demo_folder",
             f"{self.path} {why}, so nothing was written to it.",
-            hint="Choose an empty or a new folder: manage.py demo --state DIR",
+            hint="Choose an empty or a new folder: ./dev demo --state DIR",
         )
 
     def _taken(self) -> Conflict:
@@ -80,5 +80,5 @@ class Folder:
         return Conflict(
             "demo_is_live",
             f"A demo is alive in {self.path}" + (f" (process ids {', '.join(map(str, pids))})." if pids else "."),
-            hint="Stop it (Ctrl-C, or kill those processes), or choose another folder: manage.py demo --state DIR",
+            hint="Stop it (Ctrl-C, or kill those processes), or choose another folder: ./dev demo --state DIR",
         )

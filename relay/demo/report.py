@@ -35,7 +35,7 @@ def _listeners(demo: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     for agent in demo["agents"]:
         yield _("%(id)s (listens nowhere, dials out)") % agent, "-", str(agent["pid"])
     yield _("the private service behind it"), demo["service"]["url"], str(demo["service"]["pid"])
-    yield _("the console"), demo["web"]["url"], str(demo["web"]["pid"])
+    yield _("the console"), demo["web"]["admin_url"], str(demo["web"]["pid"])
 
 
 def _suggestions(demo: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -131,7 +131,8 @@ def _check_service(service: Service) -> None:
         text = _("%(name)r is no service name") % {"name": service.name[:80]}
         raise Invalid("bad_service_name", text, hint=_("use a-z, 0-9 and '-', at most 63"))
     if not is_agent_id(service.agent_id):
-        raise Invalid("bad_agent_id", _("%(id)r is not an agent id") % {"id": service.agent_id[:80]})
+        text = _("%(id)r is not an agent id") % {"id": service.agent_id[:80]}
+        raise Invalid("bad_agent_id", text, hint=_("use a-z, 0-9 and '-', at most 63"))
     _check_address("bad_target", service.host, service.port)
 
 

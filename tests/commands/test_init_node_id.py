@@ -67,11 +67,21 @@ def test_again_it_says_where_the_identity_is(config: Path) -> None:
 
 
 def test_steps_that_are_done_are_not_shown(config: Path) -> None:
-    config.write_text("node: {id: a}\nserver: {relay: {ca: /a, cert: /b, key: /c, node_token: 'env:T'}}\n")
+    there = config.parent / "there"
+    there.touch()
+    relay = f"ca: {there}, cert: {there}, key: {there}, node_token: 'file:{there}'"
+    config.write_text(f"node: {{id: a}}\nserver: {{relay: {{{relay}}}}}\n")
     text = run("--config", str(config))
     assert "openssl" not in text
     assert "issue_token" not in text
     assert "1. tunnelmesh check_config" in text
+
+
+def test_files_that_are_named_and_not_there_yet_are_steps(config: Path) -> None:
+    config.write_text("node: {id: a}\nserver: {relay: {ca: /a, cert: /b, key: /c, node_token: 'file:/d'}}\n")
+    text = run("--config", str(config))
+    assert "openssl" in text
+    assert "issue_token" in text
 
 
 def test_from_the_state_file(config: Path) -> None:

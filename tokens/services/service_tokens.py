@@ -82,9 +82,12 @@ def token_use_record(token: ServiceToken, *, now: datetime) -> None:
 def _check_scope(kind: TokenType, scope: Scope) -> None:
     if (kind is TokenType.AGENT) != isinstance(scope, AgentScope):
         values = {"type": kind.value, "scope": type(scope).__name__}
-        raise Invalid("bad_scope", _("a token of type %(type)s cannot have a scope of %(scope)s") % values)
+        text = _("a token of type %(type)s cannot have a scope of %(scope)s") % values
+        hint = _("give --fleet or --node with type server_node, --agent with type agent")
+        raise Invalid("bad_scope", text, hint=hint)
     if isinstance(scope, AgentScope) and not is_agent_id(scope.agent_id):
-        raise Invalid("bad_scope", _("%(id)r is not an agent id") % {"id": scope.agent_id[:80]})
+        text = _("%(id)r is not an agent id") % {"id": scope.agent_id[:80]}
+        raise Invalid("bad_scope", text, hint=_("use a-z, 0-9 and '-', at most 63"))
     if isinstance(scope, Allowlist):
         _check_members(scope)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -48,7 +49,7 @@ def _origin(identity: Identity) -> str:
 
 
 def _next_steps(identity: Identity, *, relay: RelaySection, config: str) -> str:
-    """F18, without the steps that the configuration shows as done."""
+    """F18, without the steps that the configuration and the files that it names show as done."""
     values = {"id": identity.node_id, "config": config}
     steps = [] if identity.origin is Origin.LOCAL else list(_missing(relay))
     steps.append("tunnelmesh check_config --config %(config)s")
@@ -58,15 +59,24 @@ def _next_steps(identity: Identity, *, relay: RelaySection, config: str) -> str:
 
 
 def _missing(relay: RelaySection) -> Iterator[str]:
-    if not (relay.ca and relay.cert and relay.key):
+    if not all(map(_there, (relay.ca, relay.cert, relay.key))):
         yield _(
             "A relay certificate whose only DNS name without a dot is the id, for server and client authentication:\n"
             "     openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -subj /CN=%(id)s \\\n"
             "       -addext subjectAltName=DNS:%(id)s -keyout relay.key -out relay.csr\n"
             "   Have the fleet's CA sign it; put the paths into server.relay.cert, key and ca."
         )
-    if relay.node_token is None:
+    token = relay.node_token
+    if token is None or (token.file and not _there(token.file)):
         yield _(
             "The fleet's token in a file that only the service can read, and server.relay.node_token: file:/its/path\n"
             "   (a new one: tunnelmesh issue_token --type server_node --name fleet --fleet)."
         )
+
+
+def _there(path: Path | None) -> bool:
+    """Also where this user may not look: it is no step that is open then."""
+    try:
+        return path is not None and path.exists()
+    except PermissionError:
+        return True
