@@ -62,7 +62,7 @@ def _token(file: Path, kind: TokenType, scope: Scope) -> None:
 
 
 def _route(wanted: Route) -> None:
-    """A service by the entry's name, and the one route to it; their ports are others at every start."""
+    """A service by the entry's name, and the first route to it; their ports are others at every start."""
     target, listen = Address.parse(wanted.target), Address.parse(wanted.listen)
     leads: dict[str, Any] = {"agent_id": wanted.agent, "host": target.host, "port": target.port}
     opens: dict[str, Any] = {"server_node_id": wanted.node, "host": listen.host, "port": listen.port}
@@ -72,4 +72,4 @@ def _route(wanted: Route) -> None:
         route_open(service, actor=ACTOR, **opens)
     else:
         service_change(service, actor=ACTOR, **leads)
-        route_change(service.routes.get(), actor=ACTOR, **opens)
+        route_change(service.routes.earliest("id"), actor=ACTOR, **opens)  # later ones were added in the console
