@@ -7,6 +7,7 @@ lease is live only while its node's record is unexpired at the same epoch).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from dataclasses import dataclass
 from typing import Final
@@ -20,6 +21,7 @@ log = logging.getLogger(__name__)
 
 BATCH: Final = 64
 OPEN_DEADLINE: Final = 10.0
+END_DEADLINE: Final = 5.0
 RETRY: Final = 1.0
 UNAVAILABLE: Final = "database_unavailable"
 TRANSIENT: Final = frozenset({UNAVAILABLE, "overloaded"})
@@ -54,6 +56,8 @@ class Leases:
         self._me = runtime.me
         self._waiting: list[_Open | _Close] = []
         self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     async def open(self, agent_id: str, connection_id: str) -> Lease:
         """A new lease with the newest generation. Raises Conflict (`stale_epoch`) and other DomainErrors."""
@@ -78,6 +82,14 @@ class Leases:
         """Close `lease`, soon."""
         self._add(_Close(lease, reason))
 
+    async def end(self, reason: str) -> None:
+        """Close every lease of this node, behind those that are being closed for a reason of their own. Raises
+        DomainError; the leases then end with the node's record."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(END_DEADLINE):
+                await self._idle.wait()
+        await self._threads.run(self._registry.close_node_leases, self._me.node_id, epoch=self._me.epoch, reason=reason)
+
     async def run(self) -> None:
         """Write what is waiting, in order, until cancelled."""
         while True:
@@ -98,6 +110,8 @@ class Leases:
         if again:
             self._waiting[:0] = again
             self._wake.set()
+        if not self._waiting:
+            self._idle.set()
         return not again
 
     def _write(self, batch: list[_Open | _Close]) -> list[Lease | DomainError]:
@@ -134,4 +148,5 @@ class Leases:
 
     def _add(self, act: _Open | _Close) -> None:
         self._waiting.append(act)
+        self._idle.clear()
         self._wake.set()

@@ -126,9 +126,8 @@ class Node:
             log.warning("the fleet is not told that this node drains: %s", error.message)
 
     async def _give_leases_back(self) -> None:
-        runtime, me = self.runtime, self.runtime.me
         try:
-            await runtime.threads.run(runtime.registry.close_node_leases, me.node_id, epoch=me.epoch, reason="shutdown")
+            await self.leases.end("shutdown")
         except DomainError as error:
             log.warning("leases are not given back, they expire with this node's record: %s", error.message)
 

@@ -41,6 +41,10 @@ class Book:
         self._enter(reason, connection_id)
         return True
 
+    def close_node_leases(self, node_id: str, *, epoch: int, reason: str) -> int:
+        self._enter(reason, node_id)
+        return 0
+
     def _enter(self, act: str, connection_id: str) -> None:
         assert self.gate.wait(10)
         self.threads.add(threading.get_ident())
@@ -182,3 +186,28 @@ async def test_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_reason_is_one_word_of_ours(code: int | None, reason: str) -> None:
     assert close_reason(code) == reason
+
+
+async def test_the_end_of_all_comes_behind_those_that_end_for_a_reason_of_their_own() -> None:
+    """P11: a drained session's lease says `normal`, however slow the database is."""
+    book = Book()
+    async with keeping(book) as leases:
+        lease = await leases.open("agent-1", "c1")
+        book.gate.clear()
+        leases.close(lease, "normal")
+        ending = asyncio.ensure_future(leases.end("shutdown"))
+        await asyncio.sleep(0)
+        book.gate.set()
+        await ending
+    assert book.acts == [("open", "c1"), ("normal", "c1"), ("shutdown", "node-a")]
+
+
+async def test_the_end_of_all_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "END_DEADLINE", 0.01)
+    book = Book()
+    async with keeping(book) as leases:
+        lease = await leases.open("agent-1", "c1")
+        book.error = AWAY
+        leases.close(lease, "normal")
+        with pytest.raises(DomainError):
+            await leases.end("shutdown")
