@@ -10,6 +10,7 @@ import django
 from django.apps import apps
 from django.conf import settings
 from django.core.management import BaseCommand, ManagementUtility
+from django.db import OperationalError
 from django.utils import translation
 
 from tunnelmesh import __version__
@@ -47,7 +48,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments:
         arguments[0] = arguments[0].replace("-", "_") if not arguments[0].startswith("-") else arguments[0]
     try:
-        _Commands([program, *arguments]).execute()
+        _run([program, *arguments])
+    except BrokenPipeError:
+        # Whoever read the output has left (`| head`): nobody is there to be told. Python flushes once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.FAILED
+    except OperationalError as error:
+        sys.stderr.write(f"The database cannot be used: {error}.\n")
+        sys.stderr.write("See database.url, its folder and its rights: tunnelmesh check_config\n")
+        return ExitCode.FAILED
     except ModuleNotFoundError as error:
         if error.name != os.environ["DJANGO_SETTINGS_MODULE"]:
             raise
@@ -55,6 +64,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write("Unset it, or name tunnelmesh.settings.production.\n")
         return ExitCode.REFUSED_CONFIG
     return ExitCode.OK
+
+
+def _run(argv: list[str]) -> None:
+    try:
+        _Commands(argv).execute()
+    finally:
+        sys.stdout.flush()
 
 
 def language(environ: Mapping[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sqlite3
 from contextlib import closing
@@ -109,6 +110,7 @@ def test_new_identity_is_written_before_its_certificate_is_asked_for(folder: Fol
     """F13, F14, F18: the first start finds its name, and says what it still needs."""
     folder.write(node_id="", relay=False)
     text = folder.refusal()
+    assert re.search(r"the node id server-[0-9a-f]{32} now stands in ", text)
     assert "server.relay.ca is not given" in text
     assert "id: server-" in folder.config.read_text()
     assert folder.epochs() == []

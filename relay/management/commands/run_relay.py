@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 from typing import Any
 
@@ -13,11 +14,13 @@ from nodes.identity import ensure_identity
 from relay import process
 from relay.daemon import Daemon
 from relay.registry import Registry
-from tunnelmesh.common import logging
 from tunnelmesh.common.errors import DomainError, ExitCode
+from tunnelmesh.common.logging import configure as configure_logging
 from tunnelmesh.conf.options import add_server_options, server_config
 from tunnelmesh.conf.schema import ServerConfig
 from tunnelmesh.db.schema import require_schema
+
+log = logging.getLogger(__name__)
 
 
 class Command(BaseCommand):
@@ -32,11 +35,13 @@ class Command(BaseCommand):
     def handle(self, *_args: object, **options: Any) -> None:
         try:
             loaded = server_config(options)
-            logging.configure(loaded.value.logging.level, loaded.value.logging.format)
+            configure_logging(loaded.value.logging.level, loaded.value.logging.format)
             require_schema()
             identity = ensure_identity(loaded)
             if identity.unwritten:
                 self.stderr.write(str(identity.unwritten))
+            if identity.written:
+                log.info("the node id %s now stands in %s", identity.node_id, identity.written)
             code = process.run(_serve(loaded.value, identity.node_id))
         except DomainError as error:
             raise CommandError(str(error), returncode=process.exit_code(error)) from None

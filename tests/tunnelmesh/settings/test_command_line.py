@@ -78,3 +78,27 @@ def test_a_bad_file_is_named_and_nothing_is_created(tmp_path: Path) -> None:
     assert refused.returncode == 1
     assert "server.yaml:2: database.uri: unknown key; did you mean database.url?" in refused.stderr
     assert list(tmp_path.iterdir()) == [tmp_path / "server.yaml"]
+
+
+def test_a_reader_that_leaves_gets_no_traceback() -> None:
+    """`tunnelmesh diffsettings | head -1`"""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as closed:
+        done = subprocess.run(
+            [sys.executable, str(ROOT / "manage.py"), "diffsettings"],
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_a_database_that_cannot_be_opened_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "server.yaml").write_text(f"database: {{url: 'sqlite:///{tmp_path}/none/fleet.sqlite3'}}\n")
+    refused = manage("migrate", "--config", str(tmp_path / "server.yaml"))
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("The database cannot be used: unable to open database file.\nSee database.url")
+    assert "Traceback" not in refused.stderr
