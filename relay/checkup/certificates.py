@@ -30,6 +30,7 @@ def relay_files(relay: RelaySection, *, node_id: str | None, now: datetime) -> I
         yield skipped("server.relay.names", _("the certificate or its key cannot be used"))
     else:
         yield _names(relay.cert, node_id)
+        yield from _may_sign(relay.cert)
     if _any_failed(authority) or _any_failed(pair):
         yield skipped("server.relay.chain", _("the files above must be right first"))
     else:
@@ -119,6 +120,21 @@ def _names(cert: Path, node_id: str | None) -> Finding:
         text = _("the certificate is for %(name)s, and this node is %(id)s")
         return failed(check, text % {"name": ascii(dotless[0]), "id": node_id}, hint)
     return passed(check, _("%(id)s, this node's id, is the one DNS name without a dot") % {"id": node_id})
+
+
+def _may_sign(cert: Path) -> Iterator[Finding]:
+    """Whoever holds an authority's certificate can make one for every node, and the others would believe it (F9)."""
+    certificate = x509.load_der_x509_certificate(tls.certificate_of(cert))
+    try:
+        is_authority = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except (ValueError, x509.ExtensionNotFound, x509.DuplicateExtension):
+        return  # what cannot be read has its finding elsewhere
+    if is_authority:
+        yield warned(
+            "server.relay.cert",
+            _("it may sign certificates of other nodes (CA:TRUE): whoever has its key can be every node"),
+            _("Have a new certificate signed with basicConstraints=critical,CA:FALSE"),
+        )
 
 
 def _accepted(ca: Path, cert: Path, key: Path) -> Iterator[Finding]:

@@ -130,6 +130,26 @@ def test_the_chain_is_not_judged_while_the_certificate_is_out_of_its_time(files:
     assert outcomes(findings, Outcome.SKIP) == {"names", "chain"}
 
 
+def test_a_certificate_that_may_sign_others(files: Files) -> None:
+    """With it a node could make itself a certificate of any other node (F9)."""
+    leaf, signer = files.authority.issue(NODE_ID, dns=(NODE_ID,)), files.authority.pair
+    builder = x509.CertificateBuilder(
+        subject_name=leaf.certificate.subject,
+        issuer_name=leaf.certificate.issuer,
+        public_key=leaf.key.public_key(),
+        serial_number=x509.random_serial_number(),
+        not_valid_before=leaf.certificate.not_valid_before_utc,
+        not_valid_after=leaf.certificate.not_valid_after_utc,
+    )
+    for extension in leaf.certificate.extensions:
+        if not isinstance(extension.value, x509.BasicConstraints):
+            builder = builder.add_extension(extension.value, critical=extension.critical)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    files.use(Pair(builder.sign(signer.key, hashes.SHA256()), leaf.key))
+    found = files.judge()["cert"]
+    assert (found.outcome, "CA:TRUE" in found.text) == (Outcome.WARN, True)
+
+
 def test_another_authority(files: Files) -> None:
     files.ca.write_bytes(Authority.new("relay CA").pair.cert_pem)
     findings = files.judge()
