@@ -85,11 +85,13 @@ class Acceptor:
         *,
         on_accepted: Callable[[socket.socket, str], None],
         on_batch: Callable[[], None] = lambda: None,
+        batch: int = ACCEPT_BATCH,
     ) -> None:
         self._loop = loop
         self._sockets = sockets
         self._on_accepted = on_accepted
         self._on_batch = on_batch
+        self._batch = batch
         self._paused = False
         for sock in sockets:
             self._watch(sock)
@@ -121,21 +123,31 @@ class Acceptor:
         self._sockets = []
 
     def _on_readable(self, sock: socket.socket) -> None:
-        try:
-            for _ in range(ACCEPT_BATCH):
-                if self._paused:
-                    break
+        for _ in range(self._batch):
+            # Whoever is told of a connection may pause or close this.
+            if self._paused or sock not in self._sockets:
+                break
+            try:
                 connection, address = sock.accept()
-                self._on_accepted(connection, str(address[0]))
-        except BlockingIOError:
-            pass
-        except ConnectionAbortedError as error:
-            log.debug("a connection was gone before it was accepted: %s", error)
-        except OSError as error:
-            log.error("no connections are accepted for %g s: %s", PAUSE, error.strerror or error)
-            self._loop.remove_reader(sock.fileno())
-            self._loop.call_later(PAUSE, self._watch, sock)
+            except BlockingIOError:
+                break
+            except ConnectionAbortedError as error:
+                log.debug("a connection was gone before it was accepted: %s", error)
+            except OSError as error:
+                log.error("no connections are accepted for %g s: %s", PAUSE, error.strerror or error)
+                self._loop.remove_reader(sock.fileno())
+                self._loop.call_later(PAUSE, self._watch, sock)
+                break
+            else:
+                self._tell(connection, str(address[0]))
         self._on_batch()
+
+    def _tell(self, connection: socket.socket, address: str) -> None:
+        try:
+            self._on_accepted(connection, address)
+        except Exception:
+            log.exception("a connection from %s is closed: who was to take it has failed", address)
+            connection.close()
 
     def _watch(self, sock: socket.socket) -> None:
         if sock in self._sockets and not self._paused:

@@ -65,6 +65,8 @@ class Connection(Opening):
     def start(self, receiver: Receiver) -> None:
         """Begin the data plane; what came behind the head is delivered in the next turn, before anything else."""
         self._receiver = receiver
+        if self.closed:
+            self._loop.call_soon(receiver.on_lost, "closed before it began")
         self._watch()
         if self._behind_head:
             self._loop.call_soon(self._deliver_behind_head)

@@ -13,6 +13,7 @@ import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from relay.net.acceptor import Acceptor
 from relay.net.connection import Connection
@@ -22,6 +23,10 @@ from relay.protocol.errors import BadHead
 from relay.protocol.problem import Problem
 
 log = logging.getLogger(__name__)
+
+
+BATCH: Final = 8
+"""Connections taken per wake-up: a handshake takes a millisecond of this process, and all streams wait meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +60,7 @@ class Listener:
         self._strangers: dict[asyncio.Task[None], str] = {}
         self.shed = 0
         """Strangers that were cut for newer ones."""
-        self._acceptor = Acceptor(engine.loop, sockets, on_accepted=self._let_in)
+        self._acceptor = Acceptor(engine.loop, sockets, on_accepted=self._let_in, batch=BATCH)
 
     async def close(self) -> None:
         """Stop listening and cut who is still at the door."""

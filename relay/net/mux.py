@@ -96,7 +96,7 @@ class Mux:
 
     def open(self, request: ConnectRequest, on_answer: OnAnswer, timeout: float, early: bytes = b"") -> None:
         """Open a stream, with `early` bytes behind its head; `on_answer` gets the channel after the 200, or the
-        problem, within `timeout` seconds."""
+        problem, within `timeout` seconds. Raises LocalError unless `can_open`, and BadHead."""
         head = request.encode()
         channel = self._channel()
         channel.sink = AnswerReader(channel, on_answer, self.engine.seen + timeout)

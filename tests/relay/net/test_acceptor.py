@@ -124,6 +124,40 @@ async def test_while_it_pauses_who_comes_waits(engine: Engine) -> None:
     close(users + accepted)
 
 
+async def test_who_takes_a_connection_may_close_the_door(engine: Engine) -> None:
+    accepted: list[socket.socket] = []
+
+    def last(sock: socket.socket, _: str) -> None:
+        accepted.append(sock)
+        door.close()
+
+    door = Acceptor(engine.loop, bind(LOOPBACK, 0), on_accepted=last)
+    users = [socket.create_connection((LOOPBACK, door.port)) for _ in range(3)]
+    await until(lambda: bool(accepted))
+    assert len(accepted) == 1
+    close(users + accepted)
+
+
+async def test_who_fails_to_take_a_connection(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
+    """An OSError of his is no reason to pause, and the connection is closed."""
+    failures: list[Exception] = [OSError(EMFILE, "too many files of his own"), LookupError("a bug")]
+    accepted: list[socket.socket] = []
+
+    def take(sock: socket.socket, _: str) -> None:
+        if failures:
+            raise failures.pop()
+        accepted.append(sock)
+
+    door = Acceptor(engine.loop, bind(LOOPBACK, 0), on_accepted=take)
+    users = [socket.create_connection((LOOPBACK, door.port)) for _ in range(3)]
+    await until(lambda: bool(accepted))
+    assert [user.recv(1) for user in users[:2]] == [b"", b""]
+    assert "a bug" in caplog.text
+    assert "no connections are accepted" not in caplog.text
+    door.close()
+    close(users + accepted)
+
+
 async def test_out_of_descriptors_it_pauses(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

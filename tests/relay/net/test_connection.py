@@ -88,6 +88,17 @@ async def test_what_came_behind_the_head_comes_first(engine: Engine, contexts: C
     server.abort()
 
 
+async def test_started_when_it_has_ended_already(engine: Engine, contexts: Contexts) -> None:
+    """The receiver would wait for an end that never comes."""
+    client, server = await tls_pair(engine, contexts)
+    client.abort()
+    heard = Heard(engine)
+    client.start(heard)
+    assert not heard.lost
+    await until(lambda: len(heard.lost) == 1)
+    server.abort()
+
+
 def readable(sock: socket.socket) -> bool:
     try:
         return bool(socket.socket.recv(sock, 1, socket.MSG_PEEK))
@@ -211,6 +222,11 @@ async def test_writing_fails_when_it_has_read_what_it_wanted(engine: Engine, con
 
 
 class TestClose:
+    @pytest.fixture(autouse=True)
+    def _no_last_resort(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A close that only its time limit ends is a failure here."""
+        monkeypatch.setattr(connection_module, "CLOSE_TIMEOUT", 60.0)
+
     async def test_last_words_arrive_from_who_has_not_read_everything(self, engine: Engine, contexts: Contexts) -> None:
         """Unread bytes in a socket that is closed turn its end into a reset, which overtakes the last words."""
         client, _, server, at_server = await started(engine, contexts)

@@ -154,6 +154,16 @@ async def test_names_that_nobody_answers_for_leave_the_loops_own_resolver_alone(
     await dialer.close()
 
 
+async def test_a_refusal_that_comes_later(engine: Engine) -> None:
+    """From another host it takes a while: here the first SYN meets a full backlog, and the next one no listener."""
+    with deaf_port() as port:
+        answer: asyncio.Future[Answer] = engine.loop.create_future()
+        dialer = TargetDialer(engine)
+        dialer.dial(LOOPBACK, port, answer.set_result)
+    assert await answer == Problem(502, "unreachable", f"{LOOPBACK}:{port}: Connection refused")
+    await dialer.close()
+
+
 async def test_an_answer_that_comes_later(engine: Engine) -> None:
     """Not every target answers before the loop turns."""
     answers: list[Answer] = []
