@@ -139,7 +139,7 @@ class Connection(Opening):
             self._say_goodbye()
 
     def _pace(self, seconds: float) -> None:
-        """What the kernel holds, and a frame that has been begun, cannot be overtaken: learn from how long the link was
+        """What the kernel holds and what has been begun of a frame cannot be overtaken: learn from how long the link was
         blocked how much that may be (design.md 3.1, a round trip beside a saturated stream)."""
         if seconds > SLOW:
             self.frame_limit = max(TLS_RECORD, self.frame_limit // 2)
