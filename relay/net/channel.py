@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from relay.protocol.connect import OK
-from relay.protocol.limits import HEADER_SIZE
+from relay.protocol.limits import HEADER_SIZE, MAX_FRAME
 from relay.protocol.problem import Problem
 from relay.protocol.stream import SENDING, Stream
 
@@ -109,7 +109,7 @@ class Channel:
             if not small or not self.mux.has_room:
                 return 0
             return min(stream.send_window, SMALL - 1)
-        return min(stream.send_window, self.mux.connection.frame_limit - HEADER_SIZE)
+        return min(stream.send_window, MAX_FRAME - HEADER_SIZE)
 
     def send(self, buffer: memoryview, start: int, end: int) -> None:
         """Send `buffer[start:end]`, at most what `room` has just said; the twelve bytes before it are overwritten."""
@@ -179,7 +179,7 @@ class Channel:
             self.feeder.on_writable()
 
     def _drain(self, queue: bytearray) -> None:
-        count = min(len(queue), self.stream.send_window, self.mux.connection.frame_limit - HEADER_SIZE)
+        count = min(len(queue), self.stream.send_window, MAX_FRAME - HEADER_SIZE)
         if self.mux.connection.blocked and (count >= SMALL or not self.mux.has_room):
             count = 0
         if count:

@@ -22,11 +22,6 @@ from relay.protocol.limits import HEADER_SIZE, MAX_FRAME, TLS_RECORD
 CLOSE_TIMEOUT: Final = 3.0
 """Seconds that a peer may take to read our last words (faults.md, section 4: TLS shutdown)."""
 BUFFER_END: Final = HEADER_SIZE + MAX_FRAME
-SLOW: Final = 0.010
-"""Seconds that a link may stay blocked; above, frames are made smaller."""
-UNSENT: Final = 64 * 1024
-"""Bytes that the kernel may hold unsent for a slow link. At 20 Mbit/s a round trip beside a saturated stream takes 45
-ms, without these two bounds 110-220 ms; on a fast link they would cost a seventh of the throughput, and are lifted."""
 
 
 class Receiver(Protocol):
@@ -60,10 +55,6 @@ class Connection(Opening):
         """True while bytes wait because the socket takes no more."""
         self.written_at = engine.now()
         """When the socket last took a byte of what waits, or something began to wait."""
-        self.frame_limit = MAX_FRAME
-        """The largest frame that should be written, header included."""
-        self._blocked_at = 0.0
-        self._unsent = 0
         self._receiver: Receiver | None = None
         self._tail = bytearray()
         self._reading = self._writing = False
@@ -100,7 +91,7 @@ class Connection(Opening):
         if taken < len(view) and not self.closed:
             self._tail += view[taken:]
             self.blocked = True
-            self.written_at = self._blocked_at = self._engine.now()
+            self.written_at = self._engine.now()
             self._watch()
 
     def _write(self, view: memoryview) -> int:
@@ -132,26 +123,10 @@ class Connection(Opening):
         if self._tail or self.closed or not self.blocked:
             return
         self.blocked = False
-        self._pace(self._engine.now() - self._blocked_at)
         if self._receiver is not None:
             self._receiver.on_writable()
         elif self._linger is not None:
             self._say_goodbye()
-
-    def _pace(self, seconds: float) -> None:
-        """What the kernel holds and what has been begun of a frame cannot be overtaken: learn from how long the link was
-        blocked how much that may be (design.md 3.1, a round trip beside a saturated stream)."""
-        if seconds > SLOW:
-            self.frame_limit = max(TLS_RECORD, self.frame_limit // 2)
-        elif self.frame_limit < MAX_FRAME:
-            self.frame_limit *= 2
-        else:
-            self._keep_unsent(0)  # as the kernel likes
-
-    def _keep_unsent(self, most: int) -> None:
-        if most != self._unsent:
-            self._unsent = most
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, most)
 
     def _watch(self) -> None:
         """Watch for what can go on: not for input while SSL_read waits to write, nor for room while SSL_write waits to
@@ -215,14 +190,10 @@ class Connection(Opening):
         return end, None
 
     def on_tick(self) -> None:
-        """Once a second: is the link slow (a fast one says so at once)? Has the peer reset the connection? uvloop
-        watches a socket no more once it has told of a reset together with the last bytes."""
-        if self.closed:
-            return
-        if error := self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+        """Once a second: has the peer reset the connection? uvloop watches a socket no more once it has told of a reset
+        together with the last bytes."""
+        if not self.closed and (error := self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)):
             self._lose(os.strerror(error))
-        else:
-            self._keep_unsent(UNSENT)
 
     # -- the end ---------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from relay.net.engine import Engine
-from relay.protocol.limits import HEADER_SIZE, MAX_FRAME
+from relay.protocol.limits import HEADER_SIZE
 
 
 class StepLoop:
@@ -59,7 +59,6 @@ class Link:
         self.size = size
         self.blocked = self.closed = False
         self.written_at = 0.0
-        self.frame_limit = MAX_FRAME
         self.peer: Link
         self.receiver: Any = None
         self.under_way = bytearray()

@@ -9,12 +9,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from relay.net import connection as connection_module
-from relay.net.connection import SLOW, UNSENT, Connection
+from relay.net.connection import Connection
 from relay.net.engine import Engine
-from relay.protocol.limits import HEADER_SIZE, MAX_FRAME, TLS_RECORD
+from relay.protocol.limits import HEADER_SIZE
 from tests.support.faults import Fickle
 from tests.support.loopback import Contexts, pattern, tcp_pair, tls_pair, until
-from tunnelmesh.common.clock import ManualClock
 
 RESET = b"\1\0\0\0\0\0\0\0"
 """SO_LINGER (1, 0)."""
@@ -220,47 +219,6 @@ async def test_writing_fails_when_it_has_read_what_it_wanted(engine: Engine, con
     await until(lambda: at_client.lost == ["as the test wants it"])
     assert at_client.received == b""
     server.abort()
-
-
-class TestPace:
-    """What suits the link is learnt from how long it was blocked."""
-
-    async def block(self, client: Connection, heard: Heard, clock: ManualClock, *, seconds: float) -> None:
-        """Let the link be blocked for so long."""
-        writable = heard.writable
-        fill(client)
-        clock.advance(seconds)
-        await until(lambda: heard.writable > writable)
-
-    def unsent(self, connection: Connection) -> int:
-        return connection._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT)
-
-    async def test_slow_and_fast(self, engine: Engine, contexts: Contexts, clock: ManualClock) -> None:
-        client, heard, server, _ = await started(engine, contexts, buffer=8192)
-        client.on_tick()
-        assert (client.frame_limit, self.unsent(client)) == (MAX_FRAME, UNSENT)
-        for limit in (MAX_FRAME // 2, MAX_FRAME // 4):
-            await self.block(client, heard, clock, seconds=SLOW * 2)
-            assert (client.frame_limit, self.unsent(client)) == (limit, UNSENT)
-        for limit in (MAX_FRAME // 2, MAX_FRAME):
-            await self.block(client, heard, clock, seconds=SLOW / 2)
-            assert (client.frame_limit, self.unsent(client)) == (limit, UNSENT)
-        await self.block(client, heard, clock, seconds=SLOW / 2)
-        assert (client.frame_limit, self.unsent(client)) == (MAX_FRAME, 0)
-        client.on_tick()
-        assert self.unsent(client) == UNSENT, "it may have become slow"
-        client.abort()
-        server.abort()
-
-    async def test_a_frame_is_never_less_than_a_record(
-        self, engine: Engine, contexts: Contexts, clock: ManualClock
-    ) -> None:
-        client, heard, server, _ = await started(engine, contexts, buffer=8192)
-        for _ in range(10):
-            await self.block(client, heard, clock, seconds=1.0)
-        assert client.frame_limit == TLS_RECORD
-        client.abort()
-        server.abort()
 
 
 class TestClose:

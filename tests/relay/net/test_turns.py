@@ -14,7 +14,6 @@ from relay.net.mux import ROOM, Mux
 from relay.net.pump import Pump
 from relay.net.turns import Turns
 from relay.protocol.connect import ConnectRequest
-from relay.protocol.limits import HEADER_SIZE
 from tests.support.loopback import TARGET, Recorder, pattern
 from tests.support.steps import Link, StepLoop, World
 
@@ -128,18 +127,6 @@ class TestSmallAndBulk:
             while room := min(SMALL - 1, small.room(small=True)):
                 small.send_bytes(bytes(room))
             self.step(link)
-
-    def test_frames_are_as_large_as_suits_the_link(self) -> None:
-        link, bulk, _, bulk_sink, _ = self.streams()
-        link.frame_limit = 16384
-        assert bulk.room(small=False) == 16384 - HEADER_SIZE
-        bulk.send_bytes(bytes(100_000))
-        assert bulk.queued == 100_000 - (16384 - HEADER_SIZE)
-        self.step(link)
-        assert len(link.tail) < 16384
-        while len(bulk_sink.received) < 100_000:
-            self.step(link)
-            assert len(link.tail) <= 16384
 
     def test_bulk_does_not_starve_small_frames(self) -> None:
         link, bulk, small, bulk_sink, small_sink = self.streams()
