@@ -27,13 +27,14 @@ def pieces(content: bytes) -> list[bytes]:
 
 def test_payload_is_encrypted_between_the_processes(tmp_path: Path) -> None:
     down, up = b"".join(random_chunks(SEED, SIZE)), b"".join(random_chunks(SEED + 1, SIZE))
-    with Capture() as capture, Topology(tmp_path, two_nodes()) as mesh:
+    mesh = Topology(tmp_path, two_nodes())
+    relay, agents = mesh.layout.nodes["node-b"].relay, mesh.layout.nodes["node-b"].agents
+    entry = mesh.layout.entries["web"]
+    with Capture((relay, agents, entry)) as capture, mesh:
         check.half_close(mesh.entries["web"], seed=SEED, size=SIZE)
         tokens = [
             path.read_bytes() for path in (mesh.folder.path / "secrets").glob("*") if path.name != "admin-password"
         ]
-        relay, agents = mesh.layout.nodes["node-b"].relay, mesh.layout.nodes["node-b"].agents
-        entry = mesh.layout.entries["web"]
         for process in ("node-a", "agent-1"):
             mesh.process(process).stop(10)
         for port in (relay, agents, entry):

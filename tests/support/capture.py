@@ -1,8 +1,11 @@
 """A packet capture of the loopback interface, and the TCP streams in it. Needs root (CAP_NET_RAW)."""
 
+import ctypes
 import socket
+import struct
 import threading
 from collections import defaultdict
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
@@ -10,16 +13,19 @@ from relay.demo.wait import wait_until
 
 ETH_P_IP = 0x0800
 SO_RCVBUFFORCE = 33
+SO_ATTACH_FILTER = 26
 BUFFER = 64 * 1024 * 1024
 ETHERNET = 14
 FIN_OR_RST = 0x05
 
 
 class Capture:
-    """Everything that goes over 127.0.0.1 while the context is open."""
+    """All TCP over 127.0.0.1 from or to ``ports`` while the context is open. The kernel drops the rest, which may be
+    far more than a thread of Python can read."""
 
-    def __init__(self) -> None:
+    def __init__(self, ports: Iterable[int]) -> None:
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_IP))
+        _attach(self._socket, _filter(sorted(ports)))
         self._socket.bind(("lo", ETH_P_IP))
         self._socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER)
         self._socket.settimeout(0.1)
@@ -74,6 +80,29 @@ class Capture:
             self._segments[source, target][sequence] = payload
         if flags & FIN_OR_RST:
             self.seen_end_of |= {source, target}
+
+
+def _filter(ports: list[int]) -> list[tuple[int, int, int, int]]:
+    """Classic BPF (Linux, Documentation/networking/filter): TCP from or to one of ``ports``."""
+    load_protocol, load_header_length = (0x30, 0, 0, ETHERNET + 9), (0xB1, 0, 0, ETHERNET)
+    tests = [
+        (0x48, ETHERNET),
+        *((0x15, port) for port in ports),
+        (0x48, ETHERNET + 2),
+        *((0x15, port) for port in ports),
+    ]
+    body = []
+    for position, (code, value) in enumerate(tests):
+        accept = len(tests) - position  # over the rest of the tests and the instruction that drops
+        body.append((code, accept if code == 0x15 else 0, 0, value))
+    not_tcp = 1 + len(body)
+    drop, keep = (0x06, 0, 0, 0), (0x06, 0, 0, 0x40000)
+    return [load_protocol, (0x15, 0, not_tcp, socket.IPPROTO_TCP), load_header_length, *body, drop, keep]
+
+
+def _attach(sock: socket.socket, program: list[tuple[int, int, int, int]]) -> None:
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *each) for each in program))
+    sock.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HP", len(program), ctypes.addressof(code)))
 
 
 def _joined(segments: dict[int, bytes], first: int) -> bytes:
